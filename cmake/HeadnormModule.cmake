@@ -1,0 +1,25 @@
+# One static library per directory, with the warnings and include path that all share.
+include_guard()
+
+set(HEADNORM_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
+
+# headnorm_module(name SOURCES a.cpp ... LIBS other ... PRIVATE_LIBS ...)
+function(headnorm_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;PRIVATE_LIBS" ${ARGN})
+  add_library(headnorm_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(headnorm_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  target_compile_options(headnorm_${name} PRIVATE ${HEADNORM_WARNINGS})
+  target_link_libraries(headnorm_${name} PUBLIC ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})
+endfunction()
+
+# headnorm_test(name SOURCES a.cpp ... LIBS ... [LABELS ...] [TIMEOUT seconds])
+function(headnorm_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_compile_options(${name} PRIVATE ${HEADNORM_WARNINGS})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest_main)
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()

@@ -1,0 +1,218 @@
+#include "core/kernel_spec.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/text.h"
+
+namespace headnorm {
+
+const char* to_text(Residual value) {
+  constexpr const char* kNames[] = {"none", "add", "inplace"};
+  return kNames[static_cast<int>(value)];
+}
+const char* to_text(WeightForm value) {
+  constexpr const char* kNames[] = {"none", "channel", "shared", "head"};
+  return kNames[static_cast<int>(value)];
+}
+const char* to_text(Gate value) {
+  constexpr const char* kNames[] = {"none", "seednorm"};
+  return kNames[static_cast<int>(value)];
+}
+const char* to_text(Sigma value) {
+  constexpr const char* kNames[] = {"tanh", "sigmoid", "softsign", "hardtanh"};
+  return kNames[static_cast<int>(value)];
+}
+const char* to_text(Rounding value) {
+  constexpr const char* kNames[] = {"once", "llama"};
+  return kNames[static_cast<int>(value)];
+}
+const char* to_text(NormInput value) {
+  constexpr const char* kNames[] = {"rounded", "unrounded"};
+  return kNames[static_cast<int>(value)];
+}
+
+Result<Residual> parse_residual(std::string_view text) {
+  return text::parse_enum(text, "residual mode", std::array{Residual::none, Residual::add, Residual::inplace});
+}
+Result<WeightForm> parse_weight_form(std::string_view text) {
+  return text::parse_enum(text, "weight form",
+                          std::array{WeightForm::none, WeightForm::channel, WeightForm::shared, WeightForm::head});
+}
+Result<Gate> parse_gate(std::string_view text) { return text::parse_enum(text, "gate", std::array{Gate::none, Gate::seednorm}); }
+Result<Sigma> parse_sigma(std::string_view text) {
+  return text::parse_enum(text, "sigma", std::array{Sigma::tanh, Sigma::sigmoid, Sigma::softsign, Sigma::hardtanh});
+}
+Result<Rounding> parse_rounding(std::string_view text) {
+  return text::parse_enum(text, "rounding", std::array{Rounding::once, Rounding::llama});
+}
+Result<NormInput> parse_norm_input(std::string_view text) {
+  return text::parse_enum(text, "norm input", std::array{NormInput::rounded, NormInput::unrounded});
+}
+
+std::vector<std::int64_t> nearest_divisors(std::int64_t width, std::int64_t wanted, int count) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t i = 1; i * i <= width; ++i) {
+    if (width % i != 0) continue;
+    divisors.push_back(i);
+    if (i != width / i) divisors.push_back(width / i);
+  }
+  const double target = std::log2(static_cast<double>(std::max<std::int64_t>(wanted, 1)));
+  auto distance = [&](std::int64_t d) { return std::fabs(std::log2(static_cast<double>(d)) - target); };
+  std::sort(divisors.begin(), divisors.end(),
+            [&](std::int64_t a, std::int64_t b) { return distance(a) != distance(b) ? distance(a) < distance(b) : a < b; });
+  if (divisors.size() > static_cast<std::size_t>(count)) divisors.resize(static_cast<std::size_t>(count));
+  std::sort(divisors.begin(), divisors.end());
+  return divisors;
+}
+
+namespace {
+
+Result<void> check_width(std::int64_t width) {
+  if (width < 1 || width > kMaxWidth)
+    return user_error(fmt::format("width {} is outside 1 to {}", width, kMaxWidth),
+                      "give --width D, the number of features of a row");
+  return {};
+}
+
+}  // namespace
+
+Result<std::int64_t> auto_head_size(std::int64_t width) {
+  HEADNORM_CHECK(check_width(width));
+  if (width % 8 == 0) {
+    // Divisors of D that are multiples of 8 are 8 times the divisors of D/8; 256 = 8 * 32.
+    return 8 * nearest_divisors(width / 8, kDefaultHeadSize / 8, 1).front();
+  }
+  return user_error(fmt::format("width {} has no divisor that is a multiple of 8, so the head size 'auto' has no choice", width),
+                    fmt::format("give --head-size; divisors of {} near {}: {}", width, kDefaultHeadSize,
+                                fmt::join(nearest_divisors(width, kDefaultHeadSize, 5), ", ")));
+}
+
+Result<KernelSpec> make_spec(const KernelSpec& spec) {
+  HEADNORM_CHECK(check_width(spec.width));
+  if (spec.head_size < 1 || spec.width % spec.head_size != 0)
+    return user_error(
+        fmt::format("head size {} does not divide width {}", spec.head_size, spec.width),
+        fmt::format("the nearest head sizes that do: {}", fmt::join(nearest_divisors(spec.width, spec.head_size, 4), ", ")));
+  if (!(spec.eps >= 0) || !std::isfinite(static_cast<float>(spec.eps)))
+    return user_error(fmt::format("eps {} is not a finite number of at least 0", spec.eps), "give --eps 1e-6, say");
+  if (!std::isfinite(static_cast<float>(spec.weight_offset)))
+    return user_error(fmt::format("weight offset {} is not a finite f32 number", spec.weight_offset),
+                      "use 0, or 1 for weights stored around zero");
+
+  KernelSpec canonical = spec;
+  canonical.eps = spec.eps == 0 ? 0.0 : spec.eps;  // -0 is 0
+  canonical.weight_offset = spec.weight_offset == 0 ? 0.0 : spec.weight_offset;
+  if (!spec.has_gamma() && canonical.weight_offset != 0)
+    return user_error(fmt::format("weight offset {} has no weight to be added to (weight none)", spec.weight_offset),
+                      "leave --weight-offset at 0, or give --weight channel");
+  if (spec.has_gate()) {
+    const std::int64_t heads = spec.heads(), seeds = spec.seed_heads;
+    if (seeds < 1 || spec.width % seeds != 0)
+      return user_error(fmt::format("{} seed heads do not divide width {}", seeds, spec.width),
+                        fmt::format("give --seed-heads {} (per head) or 1 (over the width)", heads));
+    if (heads % seeds != 0 && seeds % heads != 0)
+      return user_error(fmt::format("{} seed heads and {} heads do not nest", seeds, heads),
+                        fmt::format("give --seed-heads a divisor or a multiple of {}", heads));
+    if (!std::isfinite(static_cast<float>(spec.seed_scale)))
+      return user_error(fmt::format("seed scale {} is not a finite f32 number", spec.seed_scale), "give --seed-scale 1, say");
+  } else {
+    canonical.seed_heads = 0;
+    canonical.seed_scale = 1.0;
+    canonical.sigma = Sigma::tanh;
+  }
+  if (!spec.has_gamma() && !spec.has_gate()) canonical.weight_dtype = Dtype::f32;
+  if (!spec.has_residual()) {
+    canonical.residual_dtype = Dtype::f32;
+    canonical.norm_input = NormInput::rounded;
+  } else {
+    if (spec.residual == Residual::inplace && spec.x_dtype != spec.y_dtype)
+      return user_error(fmt::format("residual inplace writes y ({}) over x ({}): the dtypes differ", to_text(spec.y_dtype),
+                                    to_text(spec.x_dtype)),
+                        "give --out-dtype the dtype of x, or use --residual add");
+    // A f32 sum stored as f32 is the same rounded or not.
+    if (spec.residual_dtype == Dtype::f32) canonical.norm_input = NormInput::rounded;
+  }
+  if (spec.x_dtype == Dtype::f32) canonical.rounding = Rounding::once;
+  return canonical;
+}
+
+std::string to_text(const KernelSpec& spec) {
+  std::string text = fmt::format("width={},head_size={},x={},y={},weight={}", spec.width, spec.head_size, to_text(spec.x_dtype),
+                                 to_text(spec.y_dtype), to_text(spec.weight));
+  if (spec.has_gamma() || spec.has_gate()) text += fmt::format(":{}", to_text(spec.weight_dtype));
+  text += fmt::format(",eps={}", spec.eps);
+  if (spec.weight_offset != 0) text += fmt::format(",weight_offset={}", spec.weight_offset);
+  if (spec.has_residual()) text += fmt::format(",residual={}:{}", to_text(spec.residual), to_text(spec.residual_dtype));
+  if (spec.has_gate()) {
+    text += fmt::format(",gate={},seed_heads={}", to_text(spec.gate), spec.seed_heads);
+    if (spec.seed_scale != 1) text += fmt::format(",seed_scale={}", spec.seed_scale);
+    if (spec.sigma != Sigma::tanh) text += fmt::format(",sigma={}", to_text(spec.sigma));
+  }
+  if (spec.rounding != Rounding::once) text += fmt::format(",rounding={}", to_text(spec.rounding));
+  if (spec.norm_input != NormInput::rounded) text += fmt::format(",norm_input={}", to_text(spec.norm_input));
+  return text;
+}
+
+Result<KernelSpec> parse_spec(std::string_view text) {
+  KernelSpec spec;
+  bool has_head_size = false, has_seed_heads = false;
+  HEADNORM_CHECK(text::for_each_field(text, "spec", [&](std::string_view key, std::string_view value) -> Result<void> {
+    // "form:dtype" for weight and residual
+    const std::size_t colon = value.find(':');
+    const std::string_view form = value.substr(0, colon);
+    const std::string_view dtype = colon == std::string_view::npos ? "" : value.substr(colon + 1);
+    if (key == "width") {
+      HEADNORM_TRY(spec.width, text::parse_integer(value, "width"));
+    } else if (key == "head_size") {
+      HEADNORM_TRY(spec.head_size, text::parse_integer(value, "head size"));
+      has_head_size = true;
+    } else if (key == "x") {
+      HEADNORM_TRY(spec.x_dtype, parse_dtype(value));
+    } else if (key == "y") {
+      HEADNORM_TRY(spec.y_dtype, parse_dtype(value));
+    } else if (key == "weight") {
+      HEADNORM_TRY(spec.weight, parse_weight_form(form));
+      if (!dtype.empty()) {
+        HEADNORM_TRY(spec.weight_dtype, parse_dtype(dtype));
+      }
+    } else if (key == "eps") {
+      HEADNORM_TRY(spec.eps, text::parse_number(value, "eps"));
+    } else if (key == "weight_offset") {
+      HEADNORM_TRY(spec.weight_offset, text::parse_number(value, "weight offset"));
+    } else if (key == "residual") {
+      HEADNORM_TRY(spec.residual, parse_residual(form));
+      if (!dtype.empty()) {
+        HEADNORM_TRY(spec.residual_dtype, parse_dtype(dtype));
+      }
+    } else if (key == "gate") {
+      HEADNORM_TRY(spec.gate, parse_gate(value));
+    } else if (key == "seed_heads") {
+      HEADNORM_TRY(spec.seed_heads, text::parse_integer(value, "seed heads"));
+      has_seed_heads = true;
+    } else if (key == "seed_scale") {
+      HEADNORM_TRY(spec.seed_scale, text::parse_number(value, "seed scale"));
+    } else if (key == "sigma") {
+      HEADNORM_TRY(spec.sigma, parse_sigma(value));
+    } else if (key == "rounding") {
+      HEADNORM_TRY(spec.rounding, parse_rounding(value));
+    } else if (key == "norm_input") {
+      HEADNORM_TRY(spec.norm_input, parse_norm_input(value));
+    } else
+      return user_error(fmt::format("'{}' is not a field of a spec", key),
+                        "fields: width, head_size, x, y, weight, eps, weight_offset, residual, gate, seed_heads, seed_scale, "
+                        "sigma, rounding, norm_input");
+    return {};
+  }));
+  if (!has_head_size) {
+    HEADNORM_TRY(spec.head_size, auto_head_size(spec.width));
+  }
+  if (spec.has_gate() && !has_seed_heads && spec.head_size > 0) spec.seed_heads = spec.width / spec.head_size;
+  return make_spec(spec);
+}
+
+}  // namespace headnorm

@@ -1,0 +1,289 @@
+#include "core/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "core/launch_abi.h"
+
+namespace headnorm {
+namespace {
+
+constexpr int kMaxUnrolledLines = 16;              // lines of a part written as straight code
+constexpr std::int64_t kMaxBlockParts = 256;       // parts of a block whose statistics wait on the stack
+constexpr std::int64_t kMaxGroupParts = 65536;     // their statistics take 256 KiB of stack each
+constexpr std::int64_t kMaxRegisterElements = 64;  // f32 elements of u that a GPU lane keeps
+constexpr int kMaxBlockThreads = 1024;
+constexpr std::int64_t kMaxGrid = 0x7fffffff;
+
+bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
+
+Error illegal(std::string field, std::string value, std::string rule) {
+  return user_error(fmt::format("schedule {}={}: {}", field, value, rule),
+                    "choose another value, or leave --schedule out for the default; docs/schedules.md lists the rules");
+}
+
+Result<void> check_host_fields(const HostSchedule& s) {
+  if (s.accumulators != 1 && s.accumulators != 2 && s.accumulators != 4 && s.accumulators != 8)
+    return illegal("accumulators", fmt::to_string(s.accumulators), "must be 1, 2, 4 or 8");
+  if (s.form == HostForm::pipe && s.chunk_lines != 1 && s.chunk_lines != 2 && s.chunk_lines != 4 && s.chunk_lines != 8)
+    return illegal("chunk", fmt::to_string(s.chunk_lines), "must be 1, 2, 4 or 8");
+  if ((s.form == HostForm::split || s.form == HostForm::pipe) && (s.block_bytes < 1 || s.block_bytes > 1 << 20))
+    return illegal("block", fmt::to_string(s.block_bytes), "must be 1 to 1048576 bytes");
+  if (s.prefetch != Prefetch::none && (s.prefetch_bytes < 64 || s.prefetch_bytes > 1 << 24))
+    return illegal("prefetch_bytes", fmt::to_string(s.prefetch_bytes), "must be 64 to 16777216 bytes");
+  return {};
+}
+
+// Vector registers that the part's u takes between the sweeps: u is kept as f32, one register per `lanes` elements.
+std::int64_t kept_registers(const HostPlan& shape) {
+  return shape.lines_per_part * (shape.line_elements / shape.lanes) + (shape.tail_elements + shape.lanes - 1) / shape.lanes;
+}
+
+Result<void> plan_host(Plan& plan) {
+  const KernelSpec& spec = plan.spec;
+  HostSchedule s = plan.host_schedule();
+  HEADNORM_CHECK(check_host_fields(s));
+  HostPlan shape;
+  shape.lanes = plan.target.vector_bytes() / 4;
+
+  // even_odd needs 16-bit row tensors throughout: a f32 tensor would have to be shuffled into that order.
+  bool all_bf16 = true;
+  for (Operand operand : kOperands) {
+    if (is_row_operand(operand) && has_operand(spec, operand) && operand_dtype(spec, operand) != Dtype::bf16) all_bf16 = false;
+  }
+  if (!all_bf16) s.unpack = Unpack::widen;
+  shape.order = s.unpack == Unpack::even_odd ? LaneOrder::even_odd : LaneOrder::memory;
+  shape.line_elements = shape.order == LaneOrder::even_odd ? 2 * shape.lanes : shape.lanes;
+  if (shape.line_elements > plan.part_elements) {  // no full line: the order has no effect
+    shape.order = LaneOrder::memory;
+    shape.line_elements = shape.lanes;
+    s.unpack = Unpack::widen;
+  }
+  shape.lines_per_part = plan.part_elements / shape.line_elements;
+  shape.tail_elements = static_cast<int>(plan.part_elements % shape.line_elements);
+  shape.unrolled = shape.lines_per_part <= kMaxUnrolledLines;
+  shape.accumulators = static_cast<int>(std::clamp<std::int64_t>(
+      static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(shape.lines_per_part, 1)))), 1,
+      s.accumulators));
+  s.accumulators = shape.accumulators;
+
+  const std::int64_t group_bytes = plan.group_elements() * size_bytes(spec.x_dtype);
+  switch (s.form) {
+    case HostForm::reg:
+    case HostForm::rot: {
+      if (plan.parts_per_group != 1)
+        return illegal("form", to_text(s.form),
+                       "needs heads and seed heads of one size: the gate or the statistic spans several parts");
+      const std::int64_t kept = kept_registers(shape), room = plan.target.vector_registers() - 6;
+      if (kept > room || !shape.unrolled)
+        return illegal("form", to_text(s.form),
+                       fmt::format("a part of {} elements takes {} vector registers, {} has room for {}", plan.part_elements, kept,
+                                   to_text(plan.target), room));
+      s.block_bytes = HostSchedule{}.block_bytes;
+      shape.groups_per_block = 1;
+      shape.rows_per_block = 1;
+      break;
+    }
+    case HostForm::pipe: {
+      if (plan.parts_per_group != 1)
+        return illegal("form", "pipe", "needs heads and seed heads of one size: the gate or the statistic spans several parts");
+      const std::int64_t wanted = std::max<std::int64_t>(1, s.block_bytes / group_bytes);
+      shape.groups_per_block =
+          static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::min(wanted, kMaxBlockParts))));
+      shape.rows_per_block = 1;
+      s.block_bytes = shape.groups_per_block * group_bytes;
+      break;
+    }
+    case HostForm::split: {
+      if (plan.parts_per_group > kMaxGroupParts)
+        return illegal("form", "split", fmt::format("{} parts in a group are more than {}", plan.parts_per_group, kMaxGroupParts));
+      const std::int64_t most = std::max<std::int64_t>(1, kMaxBlockParts / plan.parts_per_group);
+      const std::int64_t wanted = std::clamp<std::int64_t>(s.block_bytes / group_bytes, 1, most);
+      if (wanted >= plan.groups_per_row) {
+        shape.groups_per_block = plan.groups_per_row;
+        shape.rows_per_block = wanted / plan.groups_per_row;
+      } else {
+        shape.groups_per_block = wanted;
+        shape.rows_per_block = 1;
+      }
+      s.block_bytes = shape.groups_per_block * shape.rows_per_block * group_bytes;
+      break;
+    }
+  }
+  if (s.form != HostForm::pipe) s.chunk_lines = HostSchedule{}.chunk_lines;
+  if (s.prefetch == Prefetch::none) {
+    s.prefetch_at = HostSchedule{}.prefetch_at;
+    s.prefetch_bytes = 0;
+  } else if (s.form != HostForm::split) {
+    s.prefetch_at = PrefetchAt::read;  // one loop does both sweeps
+  }
+  if (s.rsqrt == RsqrtForm::newton && !plan.target.has_avx512())
+    return illegal("rsqrt", "newton", fmt::format("{} has no estimate of 14 bits; it needs x86-64-v4", to_text(plan.target)));
+  if (s.store == StoreKind::nt) {
+    // Streaming stores need natural alignment of every line of every head, and no partial lines.
+    if (shape.tail_elements != 0 || shape.lines_per_part == 0)
+      return illegal(
+          "store", "nt",
+          fmt::format("a part of {} elements is not a whole number of {} element lines", plan.part_elements, shape.line_elements));
+    shape.y_alignment = 1;
+    for (Operand operand : {Operand::y, Operand::residual_out}) {
+      if (has_operand(spec, operand))
+        shape.y_alignment = std::max(shape.y_alignment, std::min(plan.target.vector_bytes(),
+                                                                 shape.line_elements * size_bytes(operand_dtype(spec, operand))));
+    }
+  } else {
+    shape.y_alignment = 1;
+  }
+  plan.schedule = s;
+  plan.shape = shape;
+  return {};
+}
+
+Result<void> plan_gpu(Plan& plan) {
+  const KernelSpec& spec = plan.spec;
+  GpuSchedule s = plan.gpu_schedule();
+  GpuPlan shape;
+  if (!is_power_of_two(s.lanes) || s.lanes > kMaxBlockThreads)
+    return illegal("lanes", fmt::to_string(s.lanes), "must be a power of two of at most 1024");
+  if (!is_power_of_two(s.vector_elements) || s.vector_elements > 16)
+    return illegal("vector", fmt::to_string(s.vector_elements), "must be 1, 2, 4, 8 or 16 elements");
+  if (s.block_threads < 32 || s.block_threads > kMaxBlockThreads || s.block_threads % 32 != 0)
+    return illegal("block", fmt::to_string(s.block_threads), "must be a multiple of 32 from 32 to 1024 threads");
+  if (!is_power_of_two(s.access_bytes) || s.access_bytes < 2 || s.access_bytes > 16)
+    return illegal("access", fmt::to_string(s.access_bytes), "must be 2, 4, 8 or 16 bytes");
+  if (s.lanes > 1 && static_cast<std::int64_t>(s.lanes) / 2 * s.vector_elements >= plan.part_elements)
+    return illegal(
+        "lanes", fmt::to_string(s.lanes),
+        fmt::format("half of the lanes with {} elements each already cover a part of {}", s.vector_elements, plan.part_elements));
+
+  shape.lanes = s.lanes;
+  shape.vector_elements = s.vector_elements;
+  const std::int64_t step = static_cast<std::int64_t>(s.lanes) * s.vector_elements;
+  shape.chunks = (plan.part_elements + step - 1) / step;
+  shape.exact = plan.part_elements % step == 0;
+  if (s.residency == Residency::registers && shape.chunks * s.vector_elements > kMaxRegisterElements)
+    return illegal("residency", "registers",
+                   fmt::format("a lane would keep {} elements, at most {} fit; use more lanes or residency=reload",
+                               shape.chunks * s.vector_elements, kMaxRegisterElements));
+  const std::int64_t group_threads = plan.parts_per_group * s.lanes;
+  if (group_threads > kMaxBlockThreads)
+    return illegal("lanes", fmt::to_string(s.lanes),
+                   fmt::format("a group of {} parts takes {} threads, a block has at most {}", plan.parts_per_group, group_threads,
+                               kMaxBlockThreads));
+  shape.groups_per_block = static_cast<int>(std::max<std::int64_t>(1, s.block_threads / group_threads));
+  const std::int64_t threads = (shape.groups_per_block * group_threads + 31) / 32 * 32;
+  shape.block_threads = static_cast<int>(threads);
+  s.block_threads = shape.block_threads;
+  shape.warps_per_part = std::max(1, s.lanes / 32);
+
+  // Every access of every operand starts at a multiple of part or vector: the widest power of two that divides both.
+  int widest = 1;
+  for (Operand operand : kOperands) {
+    if (!has_operand(spec, operand)) continue;
+    const std::int64_t bytes = size_bytes(operand_dtype(spec, operand));
+    widest = std::max(
+        widest, static_cast<int>(std::gcd(std::gcd(plan.part_elements * bytes, s.vector_elements * bytes), std::int64_t{16})));
+  }
+  s.access_bytes = std::min(s.access_bytes, widest);
+  shape.access_bytes = s.access_bytes;
+
+  // One f32 per reduction and per partial: warps of a part, then parts of a group.
+  const int reductions = spec.has_gate() ? 2 : 1;
+  int partials = 0;
+  if (shape.warps_per_part > 1) partials += shape.groups_per_block * static_cast<int>(plan.parts_per_group) * shape.warps_per_part;
+  if (plan.parts_per_group > 1) partials += shape.groups_per_block * static_cast<int>(plan.parts_per_group);
+  shape.shared_bytes = reductions * partials * 4;
+  shape.max_rows_per_launch = kMaxGrid / plan.groups_per_row * shape.groups_per_block;
+  plan.schedule = s;
+  plan.shape = shape;
+  return {};
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const KernelSpec& spec, const Schedule& schedule, const Target& target) {
+  HEADNORM_TRY(const KernelSpec canonical, make_spec(spec));
+  Plan plan;
+  plan.spec = canonical;
+  plan.schedule = schedule;
+  plan.target = target;
+  const std::int64_t head = canonical.head_size;
+  const std::int64_t seed = canonical.has_gate() ? canonical.width / canonical.seed_heads : head;
+  plan.part_elements = std::min(head, seed);
+  plan.parts_per_group = std::max(head, seed) / plan.part_elements;
+  plan.groups_per_row = canonical.width / std::max(head, seed);
+  plan.parts_per_head = head / plan.part_elements;
+  plan.parts_per_seed = seed / plan.part_elements;
+
+  const bool host = target.kind == TargetKind::host;
+  if (host != std::holds_alternative<HostSchedule>(schedule))
+    return user_error(fmt::format("schedule '{}' is not for target {}", to_text(schedule), to_text(target)),
+                      host ? "give a host schedule (form=...)" : "give a GPU schedule (lanes=...)");
+  HEADNORM_CHECK(host ? plan_host(plan) : plan_gpu(plan));
+  return plan;
+}
+
+namespace {
+
+Schedule default_host_schedule(const KernelSpec& spec, const Target& target) {
+  HostSchedule s;
+  s.prefetch = Prefetch::t1;
+  s.prefetch_bytes = 16384;
+  if (!make_plan(spec, s, target).ok()) s.store = StoreKind::plain;
+  return s;
+}
+
+Schedule default_gpu_schedule(const KernelSpec& spec, const Target& target) {
+  const std::int64_t seed = spec.has_gate() ? spec.width / spec.seed_heads : spec.head_size;
+  const std::int64_t part = std::min(spec.head_size, seed);
+  const std::int64_t parts_per_group = std::max(spec.head_size, seed) / part;
+  GpuSchedule s;
+  // 16-byte vectors of the narrowest row tensor where the part allows, then as many lanes as the part fills, up to 16 elements
+  // each.
+  s.vector_elements = spec.x_dtype == Dtype::f32 ? 4 : 8;
+  while (s.vector_elements > 1 && part % s.vector_elements != 0) s.vector_elements /= 2;
+  s.lanes = 1;
+  while (s.lanes < kMaxBlockThreads && s.lanes * parts_per_group < kMaxBlockThreads &&
+         static_cast<std::int64_t>(s.lanes) * std::max(s.vector_elements, s.lanes < 32 ? 1 : 16) < part)
+    s.lanes *= 2;
+  while (s.lanes > 1 && static_cast<std::int64_t>(s.lanes) / 2 * s.vector_elements >= part) s.lanes /= 2;
+  s.block_threads = 128;
+  if (!make_plan(spec, s, target).ok()) s.residency = Residency::reload;
+  return s;
+}
+
+}  // namespace
+
+Schedule default_schedule(const KernelSpec& spec, const Target& target) {
+  const Schedule schedule =
+      target.kind == TargetKind::host ? default_host_schedule(spec, target) : default_gpu_schedule(spec, target);
+  const Result<Plan> plan = make_plan(spec, schedule, target);
+  return plan.ok() ? plan->schedule : schedule;
+}
+
+Schedule unaligned_schedule(const Plan& plan) {
+  Schedule schedule = plan.schedule;
+  if (auto* host = std::get_if<HostSchedule>(&schedule)) host->store = StoreKind::plain;
+  if (auto* gpu = std::get_if<GpuSchedule>(&schedule)) gpu->access_bytes = 2;
+  return schedule;
+}
+
+Traffic minimum_traffic(const KernelSpec& spec) {
+  Traffic traffic;
+  for (Operand operand : kOperands) {
+    if (!has_operand(spec, operand)) continue;
+    const std::int64_t bytes = operand_elements(spec, operand) * size_bytes(operand_dtype(spec, operand));
+    if (!is_row_operand(operand))
+      traffic.weight_bytes += bytes;
+    else if (is_output(operand))
+      traffic.written_bytes_per_row += bytes;
+    else
+      traffic.read_bytes_per_row += bytes;
+  }
+  return traffic;
+}
+
+}  // namespace headnorm

@@ -1,0 +1,90 @@
+// Plan: a legal (spec, schedule, target) with every derived number. make_plan is the only way to one: whatever a backend, the
+// runtime or the tuner needs to know about a kernel's shape is here, and nothing derives it again.
+//
+// Partitions of a row. Statistics are taken over heads (d elements), seed dots over seed heads (e elements); one divides the other.
+//   part:  the finer of the two (every reduction is a sum over parts, in order)
+//   group: the coarser; groups are independent of one another
+// Without a gate, or with a seed head per head, part == group == head.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "core/kernel_spec.h"
+#include "core/schedule.h"
+#include "core/target.h"
+
+namespace headnorm {
+
+// Order of f32 lanes within a line of a part.
+enum class LaneOrder : std::uint8_t { even_odd, memory };
+
+struct HostPlan {
+  int lanes = 0;  // f32 lanes of a vector register
+  LaneOrder order = LaneOrder::memory;
+  int line_elements = 0;              // elements handled at a time: lanes (memory order) or 2*lanes (even_odd)
+  std::int64_t lines_per_part = 0;    // full lines
+  int tail_elements = 0;              // elements of a part after its full lines
+  bool unrolled = false;              // the lines of a part are straight code, not a loop
+  std::int64_t groups_per_block = 0;  // split, pipe (the lag); within a row, or whole rows
+  std::int64_t rows_per_block = 0;    // split; > 1 only if a block takes whole rows
+  int accumulators = 0;
+  int y_alignment = 0;  // bytes that y, residual_out and their strides must be multiples of (1: any)
+};
+
+struct GpuPlan {
+  int lanes = 0;  // threads of a part
+  int vector_elements = 0;
+  std::int64_t chunks = 0;  // vectors of a part that a lane takes, the last perhaps partly past the end
+  bool exact = false;       // lanes * vector_elements * chunks == part_elements: no bounds checks
+  int groups_per_block = 0;
+  int block_threads = 0;   // groups_per_block * parts_per_group * lanes, rounded up to whole warps
+  int warps_per_part = 0;  // 1 if a part lies within a warp
+  int shared_bytes = 0;
+  int access_bytes = 0;                  // alignment asked of every row tensor's and weight's pointer and of row strides, in bytes,
+                                         // but no more than one element needs more than its own size
+  std::int64_t max_rows_per_launch = 0;  // the grid has x only: ceil(rows * groups_per_row / groups_per_block) blocks
+};
+
+struct Plan {
+  KernelSpec spec;
+  Schedule schedule;  // canonical
+  Target target;
+
+  std::int64_t part_elements = 0;
+  std::int64_t parts_per_group = 0;
+  std::int64_t groups_per_row = 0;
+  std::int64_t group_elements() const { return part_elements * parts_per_group; }
+  std::int64_t parts_per_row() const { return parts_per_group * groups_per_row; }
+  // Parts in a head and in a seed head (one of them is 1).
+  std::int64_t parts_per_head = 1;
+  std::int64_t parts_per_seed = 1;
+
+  std::variant<HostPlan, GpuPlan> shape;
+  const HostPlan& host() const { return std::get<HostPlan>(shape); }
+  const GpuPlan& gpu() const { return std::get<GpuPlan>(shape); }
+  const HostSchedule& host_schedule() const { return std::get<HostSchedule>(schedule); }
+  const GpuSchedule& gpu_schedule() const { return std::get<GpuSchedule>(schedule); }
+};
+
+// Errors (user): the spec breaks a rule of make_spec, the schedule is of another kind than the target, or a rule of the schedule is
+// broken; the message names the field, its value and the rule.
+Result<Plan> make_plan(const KernelSpec& spec, const Schedule& schedule, const Target& target);
+
+// A plan that is legal for every spec and needs no tuning: what serves a shape for which nothing was tuned.
+Schedule default_schedule(const KernelSpec& spec, const Target& target);
+
+// The same arithmetic in the same order (bit-equal results) without demands on alignment: what serves misaligned tensors.
+Schedule unaligned_schedule(const Plan& plan);
+
+// Bytes from and to memory that one row costs at least, and the weights' bytes once a launch (math: each row tensor once).
+struct Traffic {
+  std::int64_t read_bytes_per_row = 0;
+  std::int64_t written_bytes_per_row = 0;
+  std::int64_t weight_bytes = 0;
+  std::int64_t total_bytes(std::int64_t rows) const { return rows * (read_bytes_per_row + written_bytes_per_row) + weight_bytes; }
+};
+Traffic minimum_traffic(const KernelSpec& spec);
+
+}  // namespace headnorm

@@ -1,0 +1,99 @@
+// Schedule: how a kernel of a given spec runs on a target: the launch configuration that the tuner searches. A plain value.
+//
+// A schedule may be asked for with any values; make_plan says whether it is legal and returns it in canonical form (fields that
+// have no effect for the spec and target are set to one fixed value), so that schedules that collapse to one kernel compare equal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "core/result.h"
+
+namespace headnorm {
+
+// ---- host ----------------------------------------------------------------------------------------------------------------------
+
+// How the two sweeps over a part (read for the statistic, then read again and write) are ordered in time.
+enum class HostForm : std::uint8_t {
+  reg,    // a part stays in vector registers between its sweeps: least traffic, but reads and writes alternate in bursts
+  rot,    // like reg, and the next part is loaded into each register as it is stored: reads and writes overlap
+  pipe,   // the second sweep of a part runs beside the first sweep of a part `block` bytes ahead
+  split,  // first sweep of a whole block, then second sweep of the block out of L1: always legal
+};
+
+enum class Prefetch : std::uint8_t { none, t0, t1, nta };
+
+enum class PrefetchAt : std::uint8_t {
+  read,   // in the first sweep
+  write,  // in the second sweep: the lines arrive while the store queue drains
+};
+
+enum class StoreKind : std::uint8_t {
+  nt,     // non-temporal: no read for ownership; wins for outputs that are not read again from cache
+  plain,  // through the caches: wins in place and for tensors that fit in cache
+};
+
+enum class RsqrtForm : std::uint8_t {
+  exact,   // 1 / sqrt(v), both correctly rounded
+  newton,  // AVX-512 estimate and one Newton step: shorter latency, up to 2 ulp
+};
+
+// How 16-bit elements become f32 lanes.
+enum class Unpack : std::uint8_t {
+  even_odd,  // bf16 only: a shift and a mask on pairs; lanes hold even and odd elements
+  widen,     // zero-extend and shift: lanes in memory order
+};
+
+struct HostSchedule {
+  HostForm form = HostForm::split;
+  std::int64_t block_bytes = 8192;  // bytes of x in a block (split) or between the sweeps (pipe)
+  int chunk_lines = 4;              // pipe: lines of one sweep before the other takes its turn
+  Prefetch prefetch = Prefetch::none;
+  PrefetchAt prefetch_at = PrefetchAt::write;
+  std::int64_t prefetch_bytes = 0;  // how far ahead
+  StoreKind store = StoreKind::nt;
+  int accumulators = 4;  // independent partial sums of a reduction
+  RsqrtForm rsqrt = RsqrtForm::exact;
+  Unpack unpack = Unpack::even_odd;
+
+  friend bool operator==(const HostSchedule&, const HostSchedule&) = default;
+};
+
+// ---- GPU -----------------------------------------------------------------------------------------------------------------------
+
+// Where u stays between the two sweeps.
+enum class Residency : std::uint8_t {
+  registers,  // read once from global memory
+  reload,     // read again (from L2 mostly): for parts too long for the registers of a block
+};
+
+struct GpuSchedule {
+  int lanes = 32;           // threads that share a part; a power of two, at most 1024
+  int vector_elements = 8;  // consecutive elements a lane takes at a time; a power of two
+  int block_threads = 128;  // upper bound: a block takes as many whole groups as fit, at least one
+  Residency residency = Residency::registers;
+  int access_bytes = 16;  // widest access; also the alignment that the plan asks of pointers and strides
+
+  friend bool operator==(const GpuSchedule&, const GpuSchedule&) = default;
+};
+
+using Schedule = std::variant<HostSchedule, GpuSchedule>;
+
+const char* to_text(HostForm value);
+const char* to_text(Prefetch value);
+const char* to_text(PrefetchAt value);
+const char* to_text(StoreKind value);
+const char* to_text(RsqrtForm value);
+const char* to_text(Unpack value);
+const char* to_text(Residency value);
+
+// Canonical text, e.g.
+// "form=split,block=8192,prefetch=t1,prefetch_at=write,prefetch_bytes=16384,store=nt,accumulators=4,rsqrt=exact, unpack=even_odd"
+// or "lanes=32,vector=8,block=128,residency=registers,access=16". parse_schedule(to_text(s)) == s. A text with 'form' is a host
+// schedule, one with 'lanes' a GPU schedule; fields left out take their defaults.
+std::string to_text(const Schedule& schedule);
+Result<Schedule> parse_schedule(std::string_view text);
+
+}  // namespace headnorm

@@ -1,0 +1,54 @@
+// Target: where a kernel runs, as an instruction set. Facts of one device (name, SM count, clocks) are not here: see Device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.h"
+
+namespace headnorm {
+
+enum class TargetKind : std::uint8_t { gpu, host };
+
+enum class HostIsa : std::uint8_t {
+  x86_64,          // baseline: SSE2
+  x86_64_v3,       // AVX2, FMA, F16C
+  x86_64_v4,       // AVX-512 F, BW, CD, DQ, VL
+  x86_64_v4_bf16,  // x86-64-v4 with AVX512_BF16 (native conversion)
+};
+
+struct Target {
+  TargetKind kind = TargetKind::host;
+  HostIsa isa = HostIsa::x86_64;  // host
+  int sm = 0;                     // gpu: 80, 90
+  int ptx = 0;                    // gpu: PTX ISA version times ten, 70 is 7.0
+
+  friend bool operator==(const Target&, const Target&) = default;
+
+  // Host: bytes and number of vector registers.
+  int vector_bytes() const { return isa == HostIsa::x86_64 ? 16 : isa == HostIsa::x86_64_v3 ? 32 : 64; }
+  int vector_registers() const { return isa == HostIsa::x86_64 || isa == HostIsa::x86_64_v3 ? 16 : 32; }
+  bool has_native_bf16() const { return isa == HostIsa::x86_64_v4_bf16; }
+  bool has_avx512() const { return isa == HostIsa::x86_64_v4 || isa == HostIsa::x86_64_v4_bf16; }
+  bool has_f16c() const { return isa != HostIsa::x86_64; }
+};
+
+// Canonical text: "sm_90", "sm_90+ptx86" (a PTX version above the target's lowest), "x86-64", "x86-64-v4+bf16".
+std::string to_text(const Target& target);
+
+// Also takes "host": the best instruction set of the machine that runs this.
+Result<Target> parse_target(std::string_view text);
+
+Target make_gpu_target(int sm);  // with the lowest PTX version that knows it; sm must be one of kGpuTargets
+Target make_host_target(HostIsa isa);
+
+inline constexpr int kGpuTargets[] = {80, 90};
+inline constexpr HostIsa kHostIsas[] = {HostIsa::x86_64, HostIsa::x86_64_v3, HostIsa::x86_64_v4, HostIsa::x86_64_v4_bf16};
+
+// Whether the machine that runs this can execute code for `isa`; and the best that it can.
+bool host_supports(HostIsa isa);
+HostIsa detect_host_isa();
+
+}  // namespace headnorm

@@ -1,0 +1,78 @@
+// Database: a directory of records and compiled kernels, safe for several processes at once.
+//
+//   DIR/records/<id>.json       one record a file; the truth
+//   DIR/index.json              derived from the records; can be deleted
+//   DIR/kernels/<sha256>.<ext>  compiled code of this user, by the hash of its bytes
+//   DIR/journal/<id>.jsonl      candidates of a search that was not finished (the tuner's)
+//
+// Files are published by writing a temporary beside them, syncing and renaming, so that readers see a whole file or none. A damaged
+// file is a miss with a reason (see warnings), never an error of a look-up and never a wrong kernel.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/database/record.h"
+
+namespace headnorm {
+
+// How a look-up was answered, in order of preference.
+enum class Served : std::uint8_t {
+  exact,         // a measured record of this spec, rows and device
+  nearest_rows,  // another row count of this spec (measured, within a factor of 4)
+  predicted,     // a predicted record of this spec and rows
+  far_rows,      // another row count, beyond a factor of 4
+  other_shape,   // a record of another width with the same options; its schedule is legal for this spec
+  fallback,      // default_schedule; text "default"
+};
+const char* to_text(Served served);  // "exact", "nearest_rows", "predicted", "nearest_rows", "other_shape", "default"
+
+struct Lookup {
+  Served served = Served::fallback;
+  Schedule schedule;             // legal for the spec and the device's target
+  std::optional<Record> record;  // none for fallback
+};
+
+// What `db check` found wrong, or what a look-up passed over.
+struct Damage {
+  std::string file;  // relative to the directory
+  std::string reason;
+};
+
+struct DatabaseOptions {
+  bool read_only = false;                        // never creates or writes anything
+  std::function<void(const std::string&)> warn;  // called at most once for each kind of trouble; may be empty
+};
+
+class Database {
+ public:
+  // Creates the directory (0700) unless read_only. Errors: environment (cannot be created or read; kernels/ belongs to somebody
+  // else, is a symbolic link or is writable for others; the path is a file), each with the reason and remedy.
+  static Result<std::unique_ptr<Database>> open(const std::filesystem::path& directory, DatabaseOptions options = {});
+  virtual ~Database() = default;
+
+  virtual const std::filesystem::path& directory() const = 0;
+  virtual Result<std::optional<Record>> find(const std::string& id) = 0;                // none if absent or damaged
+  virtual Result<std::vector<Record>> list(std::vector<Damage>* damage = nullptr) = 0;  // sorted by spec text, rows, device
+  virtual Result<Lookup> look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) = 0;
+
+  // Replaces a record of the same id, unless that one has better evidence.
+  virtual Result<void> publish(const Record& record) = 0;
+  virtual Result<StoredKernel> store_kernel(const Artifact& artifact) = 0;
+  // The artifact if its file is there and whole; none otherwise.
+  virtual Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) = 0;
+  // By Artifact::key, for kernels compiled on a miss: kernels/<key>.json names the hash.
+  virtual Result<std::optional<Artifact>> find_kernel(const std::string& artifact_key) = 0;
+
+  // Reads every file and says what is damaged.
+  virtual Result<std::vector<Damage>> check() = 0;
+};
+
+// $HEADNORM_DB is read by the command line only; this is $XDG_CACHE_HOME/headnorm or $HOME/.cache/headnorm from the given values
+// (null: unset). Error (environment) if neither is set.
+Result<std::filesystem::path> default_database_directory(const char* xdg_cache_home, const char* home);
+
+}  // namespace headnorm

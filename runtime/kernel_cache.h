@@ -1,0 +1,39 @@
+// KernelCache: from a plan to a loaded kernel, through memory, the database's stored kernels, and the compiler if there is one.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/codegen_backend.h"
+#include "runtime/database/database.h"
+#include "runtime/device.h"
+
+namespace headnorm {
+
+enum class JitMode : std::uint8_t {
+  allowed,    // compile on a miss
+  forbidden,  // a miss is an error that names the kernel and how to make it
+};
+
+// Thread-safe: threads that ask for one kernel at once cause one compilation and wait for it; other kernels are not held up.
+class KernelCache {
+ public:
+  // `database` and `backend` may be null. All must outlive the cache.
+  KernelCache(Device& device, Database* database, CodegenBackend* backend, JitMode mode);
+  ~KernelCache();
+
+  // Errors: of the compiler, of loading, or user/environment if the kernel is stored nowhere and compiling is forbidden or
+  // impossible.
+  Result<std::shared_ptr<const LoadedKernel>> get(const Plan& plan);
+
+  struct Counters {
+    int memory_hits = 0, database_hits = 0, compilations = 0;
+  };
+  Counters counters() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace headnorm

@@ -1,0 +1,132 @@
+// Canonical texts, dtypes and plans.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/plan.h"
+
+namespace headnorm {
+namespace {
+
+KernelSpec wide_vit() {
+  KernelSpec spec;
+  spec.width = 4096;
+  spec.head_size = 256;
+  return spec;
+}
+
+TEST(Dtype, EveryBf16AndF16RoundTrips) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    const float bf16 = float_from_bf16(half), f16 = float_from_f16(half);
+    if (!std::isnan(bf16)) {
+      EXPECT_EQ(bf16_from_float(bf16), half);
+    }
+    if (!std::isnan(f16)) {
+      EXPECT_EQ(f16_from_float(f16), half) << bits;
+    }
+    EXPECT_EQ(std::isnan(float_from_bf16(bf16_from_float(bf16))), std::isnan(bf16));
+    EXPECT_EQ(std::isnan(float_from_f16(f16_from_float(f16))), std::isnan(f16));
+  }
+}
+
+TEST(Dtype, RoundsToNearestEven) {
+  EXPECT_EQ(float_from_bf16(bf16_from_float(1.00390625f)), 1.0f);       // a tie goes to even
+  EXPECT_EQ(float_from_bf16(bf16_from_float(1.01171875f)), 1.015625f);  // a tie goes to even, upwards
+  EXPECT_EQ(round_to_dtype(65519.9, Dtype::f16), 65504.0);
+  EXPECT_TRUE(std::isinf(round_to_dtype(65520.0, Dtype::f16)));
+  EXPECT_EQ(round_to_dtype(0x1p-25 * 1.01, Dtype::f16), 0x1p-24);  // subnormal
+}
+
+TEST(KernelSpec, TextRoundTrips) {
+  KernelSpec spec = wide_vit();
+  spec.residual = Residual::add;
+  spec.residual_dtype = Dtype::f32;
+  spec.gate = Gate::seednorm;
+  spec.seed_heads = 16;
+  spec.seed_scale = 1.0 / 256;
+  const auto made = make_spec(spec);
+  ASSERT_TRUE(made.ok());
+  const auto parsed = parse_spec(to_text(*made));
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(*parsed, *made);
+  EXPECT_EQ(to_text(*made),
+            "width=4096,head_size=256,x=bf16,y=bf16,weight=channel:bf16,eps=1e-06,residual=add:f32,gate=seednorm,seed_heads=16,"
+            "seed_scale=0.00390625");
+}
+
+TEST(KernelSpec, RefusesWithTheNearestChoices) {
+  KernelSpec spec = wide_vit();
+  spec.width = 1152;
+  const auto made = make_spec(spec);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().message, "head size 256 does not divide width 1152");
+  EXPECT_NE(made.error().remedy.find("288"), std::string::npos);
+}
+
+TEST(KernelSpec, AutoHeadSizeIsNearest256) {
+  const std::pair<int, int> expected[] = {{192, 192},  {384, 192},  {640, 320},  {768, 256},  {1024, 256},
+                                          {1152, 288}, {1280, 256}, {1408, 352}, {1536, 256}, {1664, 208},
+                                          {2048, 256}, {2432, 304}, {4096, 256}, {8192, 256}};
+  for (auto [width, head_size] : expected) EXPECT_EQ(*auto_head_size(width), head_size) << width;
+  EXPECT_FALSE(auto_head_size(1001).ok());
+}
+
+TEST(Schedule, TextRoundTrips) {
+  HostSchedule host;
+  host.form = HostForm::pipe;
+  host.prefetch = Prefetch::nta;
+  host.prefetch_at = PrefetchAt::read;
+  host.prefetch_bytes = 4096;
+  EXPECT_EQ(std::get<HostSchedule>(*parse_schedule(to_text(Schedule(host)))), host);
+  GpuSchedule gpu;
+  gpu.lanes = 8;
+  gpu.residency = Residency::reload;
+  EXPECT_EQ(std::get<GpuSchedule>(*parse_schedule(to_text(Schedule(gpu)))), gpu);
+  EXPECT_FALSE(parse_schedule("block=64").ok());
+  EXPECT_FALSE(parse_schedule("form=split,block=64,block=64").ok());
+}
+
+TEST(Plan, PartsAndGroups) {
+  KernelSpec spec = wide_vit();
+  spec.gate = Gate::seednorm;
+  spec.seed_heads = 1;
+  const auto plan = make_plan(spec, HostSchedule{}, make_host_target(HostIsa::x86_64_v4));
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->part_elements, 256);
+  EXPECT_EQ(plan->parts_per_group, 16);
+  EXPECT_EQ(plan->groups_per_row, 1);
+}
+
+TEST(Plan, DefaultScheduleIsLegalEverywhere) {
+  for (std::int64_t width : {1, 7, 64, 127, 384, 768, 1000, 1152, 2432, 4095, 4096, 8191, 65536}) {
+    for (std::int64_t head_size : nearest_divisors(width, 256, 6)) {
+      for (Dtype dtype : kDtypes) {
+        for (std::int64_t seed_heads : {std::int64_t{0}, std::int64_t{1}, width / head_size}) {
+          KernelSpec spec;
+          spec.width = width;
+          spec.head_size = head_size;
+          spec.x_dtype = spec.y_dtype = spec.weight_dtype = dtype;
+          if (seed_heads > 0) spec.gate = Gate::seednorm;
+          spec.seed_heads = seed_heads;
+          for (const char* text : {"sm_80", "sm_90", "x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16"}) {
+            const Target target = *parse_target(text);
+            const auto made = make_spec(spec);
+            ASSERT_TRUE(made.ok()) << made.error().message;
+            const auto plan = make_plan(*made, default_schedule(*made, target), target);
+            const std::int64_t parts_per_group = seed_heads == 1 ? width / head_size : 1;
+            if (target.kind == TargetKind::gpu && parts_per_group > 1024) {  // a group does not fit in a block
+              ASSERT_FALSE(plan.ok());
+              EXPECT_NE(plan.error().message.find("a block has at most 1024"), std::string::npos) << plan.error().message;
+              continue;
+            }
+            EXPECT_TRUE(plan.ok()) << to_text(*made) << " on " << text << ": " << plan.error().message;
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headnorm
