@@ -246,7 +246,7 @@ Schedule default_gpu_schedule(const KernelSpec& spec, const Target& target) {
   s.vector_elements = spec.x_dtype == Dtype::f32 ? 4 : 8;
   while (s.vector_elements > 1 && part % s.vector_elements != 0) s.vector_elements /= 2;
   s.lanes = 1;
-  while (s.lanes < kMaxBlockThreads && s.lanes * parts_per_group < kMaxBlockThreads &&
+  while (2 * s.lanes * parts_per_group <= kMaxBlockThreads &&
          static_cast<std::int64_t>(s.lanes) * std::max(s.vector_elements, s.lanes < 32 ? 1 : 16) < part)
     s.lanes *= 2;
   while (s.lanes > 1 && static_cast<std::int64_t>(s.lanes) / 2 * s.vector_elements >= part) s.lanes /= 2;
