@@ -1,0 +1,254 @@
+// The model of docs/numerics.md: every f32 operation has relative error kUnit and, where its result underflows, absolute error
+// kTiny. Symbols as in kernel_spec.h; error_* is the largest absolute error of the value of that name.
+#include "core/error_bound.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace headnorm {
+namespace {
+
+constexpr double kUnit = 0x1p-24;               // half an ulp of f32, relative
+constexpr double kTiny = 0x1p-150;              // half of the smallest f32
+constexpr double kSmallestNormal = 0x1p-126;    // of f32 and of bf16
+constexpr double kLargest = 0x1.fffffep127;     // of f32
+constexpr double kTanhError = 3.3e-7;           // relative, of the sequence in generator/algorithm/sigma.cpp
+constexpr double kExactRsqrtError = 2 * kUnit;  // a root and a quotient
+constexpr double kNewtonRsqrtError = 4 * kUnit;
+constexpr double kGpuRsqrtError = 0x1.13p-23;  // 2^-22.9, as the PTX ISA states for rsqrt.approx.f32
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Relative error of a sum of terms of which each goes through `additions` roundings.
+double sum_error(std::int64_t additions) {
+  const double first_order = static_cast<double>(additions) * kUnit;
+  return first_order / (1 - first_order);
+}
+
+double exact_sigma(Sigma form, double z) {
+  switch (form) {
+    case Sigma::tanh:
+      return std::tanh(z);
+    case Sigma::sigmoid:
+      return 1 / (1 + std::exp(-z));
+    case Sigma::softsign:
+      return z / (1 + std::fabs(z));
+    case Sigma::hardtanh:
+      return std::clamp(z, -1.0, 1.0);
+  }
+  return z;
+}
+
+// Of evaluating sigma itself in f32.
+double sigma_rounding(Sigma form, double z, double s) {
+  switch (form) {
+    case Sigma::tanh:
+      return kTanhError * std::fabs(s) + kTiny;
+    case Sigma::sigmoid:  // (1 + tanh(z/2)) / 2
+      return 0.5 * kTanhError * std::fabs(std::tanh(z / 2)) + kUnit * s;
+    case Sigma::softsign:
+      return 2.01 * kUnit * std::fabs(s) + kTiny;
+    case Sigma::hardtanh:
+      return 0;
+  }
+  return 0;
+}
+
+class RowBound {
+ public:
+  RowBound(const KernelSpec& spec, const Arithmetic& arithmetic, const RowValues& inputs)
+      : spec_(spec), arithmetic_(arithmetic), inputs_(inputs) {}
+
+  RowErrors run() {
+    bound_u();
+    bound_inv_rms();
+    if (spec_.has_gate()) bound_s();
+    errors_.y.resize(size(spec_.width));
+    for (std::int64_t i = 0; i < spec_.width; ++i) errors_.y[size(i)] = bound_y(i);
+    return std::move(errors_);
+  }
+
+ private:
+  struct Bounded {
+    double value, error;
+  };
+
+  static std::size_t size(std::int64_t value) { return static_cast<std::size_t>(value); }
+  double input(Operand operand, std::int64_t i) const { return inputs_[static_cast<std::size_t>(operand)][size(i)]; }
+
+  // The sum is rounded to f32; its rounding to a 16-bit dtype is part of the exact value and repeats bit by bit, but for a flush.
+  void bound_u() {
+    u_.resize(size(spec_.width));
+    if (spec_.has_residual()) errors_.residual_out.resize(size(spec_.width));
+    for (std::int64_t i = 0; i < spec_.width; ++i) {
+      Bounded& u = u_[size(i)];
+      u = {input(Operand::x, i), 0};
+      if (!spec_.has_residual()) continue;
+      const double sum = u.value + input(Operand::residual, i);
+      const bool rounded = spec_.norm_input == NormInput::rounded && spec_.residual_dtype != Dtype::f32;
+      if (rounded) {
+        u.value = round_to_dtype(round_to_dtype(sum, Dtype::f32), spec_.residual_dtype);
+        if (spec_.residual_dtype == Dtype::bf16 && std::fabs(sum) < kSmallestNormal) u.error = std::fabs(u.value);
+      } else {
+        u = {sum, kUnit * std::fabs(sum)};
+      }
+      errors_.residual_out[size(i)] = spec_.residual_dtype == Dtype::f32 ? 0 : kUnit * std::fabs(sum);
+    }
+  }
+
+  void bound_inv_rms() {
+    const double eps = static_cast<double>(static_cast<float>(spec_.eps)), d = static_cast<double>(spec_.head_size);
+    for (std::int64_t h = 0; h < spec_.heads(); ++h) {
+      double sum = 0, error = 0;
+      for (std::int64_t i = h * spec_.head_size; i < (h + 1) * spec_.head_size; ++i) {
+        const Bounded& u = u_[size(i)];
+        sum += u.value * u.value;
+        error += (2 * std::fabs(u.value) + u.error) * u.error;
+      }
+      error += sum_error(arithmetic_.head_additions) * (sum + error) + d * kTiny;
+      const double mean = sum / d + eps;
+      // 1/d as an f32 constant, then one fma.
+      const double mean_error = error / d + kUnit * (sum + error) / d + kUnit * mean + kTiny;
+      inv_rms_.push_back(bound_rsqrt(mean, mean_error, sum + error));
+    }
+  }
+
+  Bounded bound_rsqrt(double mean, double error, double largest) const {
+    const double inv = 1 / std::sqrt(mean);
+    if (largest > kLargest || error >= mean) return {inv, kInfinity};
+    const double highest = 1 / std::sqrt(mean - error);
+    return {inv, highest - inv + arithmetic_.rsqrt_error * highest};
+  }
+
+  void bound_s() {
+    const std::int64_t seed_size = spec_.width / spec_.seed_heads;
+    const double scale = static_cast<double>(static_cast<float>(spec_.seed_scale));
+    for (std::int64_t seed = 0; seed < spec_.seed_heads; ++seed) {
+      double dot = 0, magnitude = 0, error = 0;
+      for (std::int64_t i = seed * seed_size; i < (seed + 1) * seed_size; ++i) {
+        const double beta = input(Operand::beta, i);
+        dot += u_[size(i)].value * beta;
+        magnitude += std::fabs(u_[size(i)].value * beta);
+        error += u_[size(i)].error * std::fabs(beta);
+      }
+      error += sum_error(arithmetic_.seed_additions) * (magnitude + error) + static_cast<double>(seed_size) * kTiny;
+      const double z = scale * dot;
+      double z_error = std::fabs(scale) * error;
+      if (scale != 1) z_error += kUnit * (std::fabs(z) + z_error) + kTiny;
+      const double largest = (magnitude + error) * std::max(1.0, std::fabs(scale));
+      s_.push_back(largest > kLargest ? Bounded{exact_sigma(spec_.sigma, z), kInfinity} : bound_sigma(z, z_error));
+    }
+  }
+
+  // Every sigma is monotone: the ends of the interval of z are the ends of the interval of s.
+  Bounded bound_sigma(double z, double error) const {
+    const double s = exact_sigma(spec_.sigma, z);
+    const double high = exact_sigma(spec_.sigma, z + error), low = exact_sigma(spec_.sigma, z - error);
+    const double rounding = std::max(sigma_rounding(spec_.sigma, z + error, high), sigma_rounding(spec_.sigma, z - error, low));
+    return {s, std::max(high - s, s - low) + rounding};
+  }
+
+  double gamma(std::int64_t i) const {
+    switch (spec_.weight) {
+      case WeightForm::none:
+        return 1;
+      case WeightForm::channel:
+        return input(Operand::gamma, i);
+      case WeightForm::shared:
+        return input(Operand::gamma, i % spec_.head_size);
+      case WeightForm::head:
+        return input(Operand::gamma, i / spec_.head_size);
+    }
+    return 1;
+  }
+
+  Bounded bound_gain(std::int64_t i) const {
+    const double offset = static_cast<double>(static_cast<float>(spec_.weight_offset));
+    Bounded gain{offset + gamma(i), 0};
+    if (offset != 0) gain.error = kUnit * std::fabs(gain.value);
+    if (!spec_.has_gate()) return gain;
+    const Bounded& s = s_[size(i * spec_.seed_heads / spec_.width)];
+    const double alpha = input(Operand::alpha, i);
+    gain.value += s.value * alpha;
+    if (std::isinf(s.error)) return {gain.value, kInfinity};
+    gain.error += std::fabs(alpha) * s.error;
+    gain.error += kUnit * (std::fabs(gain.value) + gain.error) + kTiny;
+    return gain;
+  }
+
+  Bounded bound_n(std::int64_t i) const {
+    const Bounded &u = u_[size(i)], &inv = inv_rms_[size(i / spec_.head_size)];
+    const double exact = u.value * inv.value;
+    if (std::isinf(inv.error)) return {exact, kInfinity};
+    double error = u.error * (inv.value + inv.error) + std::fabs(u.value) * inv.error;
+    error += kUnit * (std::fabs(exact) + error) + kTiny;
+    if (spec_.rounding == Rounding::once || std::isinf(error)) return {exact, error};
+    // The inner cast may fall to either side of a tie that lies within the error.
+    const StoredRange range = stored_range(exact, error, spec_.x_dtype);
+    const double n = round_to_dtype(exact, spec_.x_dtype);
+    return {n, std::max(range.high - n, n - range.low)};
+  }
+
+  double bound_y(std::int64_t i) const {
+    const Bounded n = bound_n(i);
+    if (!spec_.has_gamma() && !spec_.has_gate()) return n.error;
+    const Bounded gain = bound_gain(i);
+    if (std::isinf(n.error) || std::fabs(gain.value) + gain.error > kLargest) return kInfinity;
+    const double error = n.error * (std::fabs(gain.value) + gain.error) + std::fabs(n.value) * gain.error;
+    return error + kUnit * (std::fabs(n.value * gain.value) + error) + kTiny;
+  }
+
+  const KernelSpec& spec_;
+  const Arithmetic& arithmetic_;
+  const RowValues& inputs_;
+  std::vector<Bounded> u_;        // [D]
+  std::vector<Bounded> inv_rms_;  // [H]
+  std::vector<Bounded> s_;        // [S]
+  RowErrors errors_;
+};
+
+int log2_of(int value) { return std::bit_width(static_cast<unsigned>(value)) - 1; }
+
+// Additions that a term of a part's sum goes through: along a lane's chain, then up the trees over accumulators and lanes.
+std::int64_t part_additions(const Plan& plan) {
+  if (plan.target.kind == TargetKind::gpu) {
+    const GpuPlan& gpu = plan.gpu();
+    return gpu.chunks * gpu.vector_elements + log2_of(gpu.lanes) + gpu.warps_per_part;
+  }
+  const HostPlan& host = plan.host();
+  const std::int64_t vectors_per_line = host.line_elements / host.lanes;
+  const std::int64_t chain = (host.lines_per_part + host.accumulators - 1) / host.accumulators * vectors_per_line;
+  return chain + host.tail_elements + log2_of(host.accumulators) + log2_of(host.lanes);
+}
+
+}  // namespace
+
+Arithmetic arithmetic_of(const Plan& plan) {
+  const std::int64_t part = part_additions(plan);
+  double rsqrt_error = kGpuRsqrtError;
+  if (plan.target.kind == TargetKind::host)
+    rsqrt_error = plan.host_schedule().rsqrt == RsqrtForm::newton ? kNewtonRsqrtError : kExactRsqrtError;
+  return {part + plan.parts_per_head, part + plan.parts_per_seed, rsqrt_error};
+}
+
+RowErrors bound_errors(const KernelSpec& spec, const Arithmetic& arithmetic, const RowValues& inputs) {
+  return RowBound(spec, arithmetic, inputs).run();
+}
+
+StoredRange stored_range(double exact, double error, Dtype dtype) {
+  StoredRange range{round_to_dtype(exact - error, dtype), round_to_dtype(exact + error, dtype)};
+  if (dtype != Dtype::bf16) return range;
+  if (range.low > 0 && exact - error < kSmallestNormal) range.low = 0;
+  if (range.high < 0 && exact + error > -kSmallestNormal) range.high = 0;
+  return range;
+}
+
+bool is_within_bound(double stored, double exact, double error, Dtype dtype) {
+  if (std::isinf(error)) return true;
+  if (std::isnan(exact)) return std::isnan(stored);
+  const StoredRange range = stored_range(exact, error, dtype);
+  return range.low <= stored && stored <= range.high;
+}
+
+}  // namespace headnorm

@@ -1,0 +1,42 @@
+// Error bound: how far the outputs of a kernel may lie from the exact values of its formula, element by element; derived in
+// docs/numerics.md. Holds for the rows whose squares and products stay within f32; where they do not, the error is infinite: no
+// accuracy is promised there.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/launch_abi.h"
+#include "core/plan.h"
+
+namespace headnorm {
+
+// What of a plan decides the error.
+struct Arithmetic {
+  std::int64_t head_additions = 0;  // additions that one term of a head's sum goes through, at most
+  std::int64_t seed_additions = 0;  // the same for a seed head's sum
+  double rsqrt_error = 0;           // relative, of 1/sqrt
+};
+Arithmetic arithmetic_of(const Plan& plan);
+
+// One row of each row operand and each whole weight; empty where the spec has no such operand.
+using RowValues = std::array<std::vector<double>, kOperandCount>;
+
+// Largest |value before its rounding to the output dtype - exact value|; infinite or NaN: nothing is promised.
+struct RowErrors {
+  std::vector<double> y, residual_out;  // [D]; residual_out empty without a residual
+};
+RowErrors bound_errors(const KernelSpec& spec, const Arithmetic& arithmetic, const RowValues& inputs);
+
+// Lowest and highest right value of an output stored as `dtype`: rounding is monotone, so they are the rounded ends of the interval
+// exact - error .. exact + error. bf16 values below 2^-126 may also be stored as 0 (native conversions flush them).
+struct StoredRange {
+  double low, high;
+};
+StoredRange stored_range(double exact, double error, Dtype dtype);
+
+// Whether `stored` is right: within stored_range; NaN exactly where `exact` is NaN; anything where the error is infinite.
+bool is_within_bound(double stored, double exact, double error, Dtype dtype);
+
+}  // namespace headnorm
