@@ -90,7 +90,7 @@ class Evaluator {
       case Op::rsqrt:
         return 1.0 / std::sqrt(a[0]);
       case Op::round_to:
-        return round_to_dtype(a[0], instruction.dtype);
+        return round_to_dtype(round_to_dtype(a[0], Dtype::f32), instruction.dtype);  // what is rounded is an f32 number
       case Op::store:
       case Op::reduce_dot:
         break;
