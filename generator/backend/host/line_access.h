@@ -1,0 +1,51 @@
+// Loads and stores of one line of a tensor: a line is what a sweep handles at a time, held as one or two f32 vectors.
+//
+// Two orders of elements. memory: one vector, lanes in memory order. even_odd (bf16 only): two vectors, the even and the odd
+// elements: a shift and a mask make them from pairs, where zero-extending takes a shuffle for every vector. Elementwise operations
+// and reductions do not care, as long as all operands of a line have the same order.
+#pragma once
+
+#include "generator/backend/host/function_builder.h"
+
+namespace headnorm::host {
+
+struct Line {
+  llvm::Value* offset = nullptr;  // of the first element within the part, in elements
+  LaneOrder order = LaneOrder::memory;
+  int elements = 0;  // valid elements; lanes past them are 0 when loaded and untouched when stored
+  int lanes = 0;     // of each vector
+
+  int vectors() const { return order == LaneOrder::even_odd ? 2 : 1; }
+  bool full() const { return elements == lanes * vectors(); }
+};
+
+// One or two vectors of `line.lanes` f32, or a scalar that all elements share.
+using LineValue = Values;
+
+class LineAccess {
+ public:
+  explicit LineAccess(FunctionBuilder& builder, bool f32_inputs) : b_(builder), f32_inputs_(f32_inputs) {}
+
+  // `base` addresses the part's first element of a tensor of `dtype`. Any alignment.
+  LineValue load(llvm::Value* base, Dtype dtype, const Line& line);
+  llvm::Value* load_scalar(llvm::Value* address, Dtype dtype);
+
+  // Narrowed to `dtype` and back, every vector on its own; and the narrowing alone (16-bit lanes).
+  Values narrow(const LineValue& value, Dtype dtype);
+  LineValue widen(const Values& narrow, Dtype dtype);
+
+  // `value` is f32 for Dtype::f32, else the result of narrow().
+  void store(llvm::Value* base, Dtype dtype, const Line& line, const Values& value, StoreKind kind);
+
+ private:
+  llvm::Value* load_vector(llvm::Value* address, llvm::Type* element, const Line& line);
+  llvm::Value* f32_from_bf16(llvm::Value* bits);
+  llvm::Value* f32_from_f16(llvm::Value* bits);
+  llvm::Value* bf16_from_f32(llvm::Value* value);
+  llvm::Value* f16_from_f32(llvm::Value* value);
+
+  FunctionBuilder& b_;
+  bool f32_inputs_;  // NaNs with low mantissa bits can occur
+};
+
+}  // namespace headnorm::host
