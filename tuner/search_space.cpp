@@ -1,0 +1,157 @@
+#include "tuner/search_space.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace headnorm {
+namespace {
+
+constexpr std::int64_t kKiB = 1024;
+constexpr std::int64_t kLeastSplitDistance = 8 * kKiB;  // nearer prefetches arrive too late to help out of the last level cache
+
+// Adds plans, counting what is refused or there already.
+class Collector {
+ public:
+  Collector(const KernelSpec& spec, const Target& target) : spec_(spec), target_(target) {}
+
+  void add(const Schedule& schedule) {
+    Result<Plan> plan = make_plan(spec_, schedule, target_);
+    if (!plan.ok()) {
+      ++space_.illegal;
+    } else if (!texts_.insert(to_text(plan->schedule)).second) {
+      ++space_.collapsed;
+    } else {
+      space_.plans.push_back(*std::move(plan));
+    }
+  }
+
+  const KernelSpec& spec() const { return spec_; }
+  const Target& target() const { return target_; }
+  SearchSpace take() { return std::move(space_); }
+
+ private:
+  const KernelSpec& spec_;
+  const Target& target_;
+  std::set<std::string> texts_;
+  SearchSpace space_;
+};
+
+void add_prefetch(Collector& out, HostSchedule s, Prefetch level, PrefetchAt at, std::vector<std::int64_t> distances) {
+  s.prefetch = level;
+  s.prefetch_at = at;
+  for (std::int64_t distance : distances) {
+    s.prefetch_bytes = distance;
+    out.add(s);
+  }
+}
+
+// Parts in registers: reads and writes follow each other closely, and lines a few KiB ahead go straight to L1.
+void add_register_forms(Collector& out, HostSchedule s) {
+  s.form = HostForm::rot;
+  out.add(s);
+  for (Prefetch level : {Prefetch::t0, Prefetch::nta})
+    add_prefetch(out, s, level, PrefetchAt::read, {2 * kKiB, 4 * kKiB, 6 * kKiB});
+  s.form = HostForm::reg;
+  out.add(s);
+  add_prefetch(out, s, Prefetch::t0, PrefetchAt::read, {2 * kKiB, 4 * kKiB});
+}
+
+void add_pipe_forms(Collector& out, HostSchedule s) {
+  s.form = HostForm::pipe;
+  for (std::int64_t block : {2 * kKiB, 4 * kKiB, 8 * kKiB}) {
+    for (int chunk : {2, 4, 8}) {
+      s.block_bytes = block;
+      s.chunk_lines = chunk;
+      out.add(s);
+      add_prefetch(out, s, Prefetch::t1, PrefetchAt::read, {std::max(kLeastSplitDistance, 2 * block)});
+    }
+  }
+}
+
+// Blocks out of L1: lines go to L2 while the store queue drains, one to three blocks ahead.
+void add_split_forms(Collector& out, HostSchedule s) {
+  s.form = HostForm::split;
+  const std::int64_t row_bytes = out.spec().width * size_bytes(out.spec().x_dtype);
+  for (std::int64_t wanted : {2 * kKiB, 4 * kKiB, 8 * kKiB, 16 * kKiB, std::min(row_bytes, 64 * kKiB)}) {
+    s.block_bytes = wanted;
+    out.add(s);
+    const Result<Plan> plan = make_plan(out.spec(), s, out.target());
+    if (!plan.ok()) continue;
+    const std::int64_t block = plan->host_schedule().block_bytes;
+    std::vector<std::int64_t> distances;
+    for (std::int64_t distance : {block, block + 4 * kKiB, 2 * block, 3 * block}) {
+      distance = std::max(distance, kLeastSplitDistance);
+      if (std::find(distances.begin(), distances.end(), distance) == distances.end()) distances.push_back(distance);
+    }
+    add_prefetch(out, s, Prefetch::t1, PrefetchAt::write, distances);
+    add_prefetch(out, s, Prefetch::t1, PrefetchAt::read, {distances.front()});
+    add_prefetch(out, s, Prefetch::t0, PrefetchAt::write, {distances.front()});
+    add_prefetch(out, s, Prefetch::nta, PrefetchAt::write, {distances.front()});
+  }
+}
+
+void add_host(Collector& out) {
+  for (StoreKind store : {StoreKind::nt, StoreKind::plain}) {
+    HostSchedule s;
+    s.store = store;
+    add_register_forms(out, s);
+    add_split_forms(out, s);
+    add_pipe_forms(out, s);
+  }
+}
+
+void add_gpu(Collector& out) {
+  for (Residency residency : {Residency::registers, Residency::reload}) {
+    for (int vector = 1; vector <= 16; vector *= 2) {
+      // A vector is at most 16 bytes of the widest row tensor, and narrow ones only serve parts that wide ones do not divide.
+      const int bytes = vector * size_bytes(out.spec().x_dtype);
+      if (bytes > 16) continue;
+      const std::int64_t part =
+          std::min(out.spec().head_size, out.spec().has_gate() ? out.spec().width / out.spec().seed_heads : out.spec().head_size);
+      if (bytes < 8 && part % (2 * vector) == 0) continue;
+      for (int lanes = 1; lanes <= 1024; lanes *= 2) {
+        for (int block : {64, 128, 256, 512}) out.add(GpuSchedule{lanes, vector, block, residency, 16});
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Result<SearchSpace> build_search_space(const KernelSpec& spec, const Target& target) {
+  HEADNORM_TRY(const KernelSpec canonical, make_spec(spec));
+  Collector out(canonical, target);
+  out.add(default_schedule(canonical, target));
+  target.kind == TargetKind::host ? add_host(out) : add_gpu(out);
+  SearchSpace space = out.take();
+  if (space.plans.empty()) {
+    return user_error(fmt::format("no schedule of {} is legal for '{}'", to_text(target), to_text(canonical)),
+                      "choose another target or head size; `headnorm explain` names the rule that a schedule breaks");
+  }
+  return space;
+}
+
+std::vector<Plan> refine(const Plan& plan) {
+  if (plan.target.kind != TargetKind::host) return {};
+  Collector out(plan.spec, plan.target);
+  out.add(plan.schedule);
+  HostSchedule s = plan.host_schedule();
+  for (int accumulators : {4, 2, 8}) {
+    for (RsqrtForm rsqrt : {RsqrtForm::exact, RsqrtForm::newton}) {
+      for (Unpack unpack : {Unpack::even_odd, Unpack::widen}) {
+        s.accumulators = accumulators;
+        s.rsqrt = rsqrt;
+        s.unpack = unpack;
+        out.add(s);
+      }
+    }
+  }
+  std::vector<Plan> plans = out.take().plans;
+  plans.erase(plans.begin());
+  return plans;
+}
+
+}  // namespace headnorm

@@ -1,0 +1,25 @@
+// Search space: the different legal plans for a spec and a target that are worth measuring.
+#pragma once
+
+#include <vector>
+
+#include "core/plan.h"
+
+namespace headnorm {
+
+// Choices are of two ranks. The primary ones (form, block, chunk, prefetch, store; on a GPU lanes, vector, block, residency) decide
+// how memory is driven and are enumerated in full. The secondary ones (accumulators, rsqrt, unpack) move a plan by a few percent;
+// crossing them with the primary ones would multiply the space by twelve, so they are the refinements of a plan.
+struct SearchSpace {
+  std::vector<Plan> plans;  // all different; default_schedule first
+  int illegal = 0;          // schedules that make_plan refused
+  int collapsed = 0;        // schedules that came out as a plan which was there already
+};
+
+// Error: `spec` is not legal, or no schedule is.
+Result<SearchSpace> build_search_space(const KernelSpec& spec, const Target& target);
+
+// The legal plans that differ from `plan` in secondary choices only, without `plan` itself; all different.
+std::vector<Plan> refine(const Plan& plan);
+
+}  // namespace headnorm
