@@ -3,11 +3,20 @@ include_guard()
 
 set(HEADNORM_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
 
+# Header-only libraries that no public header of ours includes: users of the installed libraries need not have them.
+set(HEADNORM_HEADER_ONLY fmt::fmt-header-only nlohmann_json::nlohmann_json)
+
 # headnorm_module(name SOURCES a.cpp ... LIBS other ... PRIVATE_LIBS ...)
 function(headnorm_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;PRIVATE_LIBS" ${ARGN})
   add_library(headnorm_${name} STATIC ${ARG_SOURCES})
-  target_include_directories(headnorm_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  target_include_directories(headnorm_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/headnorm>)
+  set_target_properties(headnorm_${name} PROPERTIES EXPORT_NAME ${name})
+  foreach(library IN LISTS HEADNORM_HEADER_ONLY)
+    list(TRANSFORM ARG_LIBS REPLACE "^${library}$" "$<BUILD_INTERFACE:${library}>")
+    list(TRANSFORM ARG_PRIVATE_LIBS REPLACE "^${library}$" "$<BUILD_INTERFACE:${library}>")
+  endforeach()
   target_compile_options(headnorm_${name} PRIVATE ${HEADNORM_WARNINGS})
   target_link_libraries(headnorm_${name} PUBLIC ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})
 endfunction()
