@@ -1,0 +1,123 @@
+#include "runtime/device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace headnorm {
+namespace {
+
+// The bytes of a row operand as `rows` rows of `row_bytes`, `stride_bytes` apart; a weight is one row.
+struct Extent {
+  std::uintptr_t begin = 0;
+  std::int64_t rows = 1, row_bytes = 0, stride_bytes = 0;
+  std::uintptr_t end() const { return begin + static_cast<std::uintptr_t>((rows - 1) * stride_bytes + row_bytes); }
+};
+
+// None if the last row's end is beyond what an address can be.
+std::optional<Extent> make_extent(const KernelSpec& spec, const LaunchArguments& arguments, Operand operand) {
+  const std::int64_t element = size_bytes(operand_dtype(spec, operand));
+  Extent extent{.begin = reinterpret_cast<std::uintptr_t>(arguments.address(operand)),
+                .row_bytes = operand_elements(spec, operand) * element};
+  std::int64_t before_last = 0, bytes = 0;
+  if (is_row_operand(operand) && arguments.rows > 1) {
+    extent.rows = arguments.rows;
+    if (__builtin_mul_overflow(arguments.stride(operand), element, &extent.stride_bytes)) return std::nullopt;
+    if (__builtin_mul_overflow(extent.rows - 1, extent.stride_bytes, &before_last)) return std::nullopt;
+  }
+  std::uintptr_t end = 0;
+  if (__builtin_add_overflow(before_last, extent.row_bytes, &bytes)) return std::nullopt;
+  if (__builtin_add_overflow(extent.begin, static_cast<std::uintptr_t>(bytes), &end)) return std::nullopt;
+  return extent;
+}
+
+// Whether two operands share bytes. Slices of one tensor, which have its stride and columns of their own, do not; for two strides
+// that differ, tensors that lie within each other's range are taken to.
+bool overlap(const Extent& a, const Extent& b) {
+  if (a.end() <= b.begin || b.end() <= a.begin) return false;
+  if (a.rows == 1 || b.rows == 1 || a.stride_bytes != b.stride_bytes) return true;
+  const auto stride = static_cast<std::uintptr_t>(a.stride_bytes);
+  const std::uintptr_t distance =
+      b.begin >= a.begin ? (b.begin - a.begin) % stride : (stride - (a.begin - b.begin) % stride) % stride;
+  return distance < static_cast<std::uintptr_t>(a.row_bytes) || distance + static_cast<std::uintptr_t>(b.row_bytes) > stride;
+}
+
+bool may_alias(Operand output, Operand other) {
+  return (output == Operand::y && other == Operand::x) ||
+         (output == Operand::residual_out && (other == Operand::residual || other == Operand::x));
+}
+
+// The address and layout of an output that takes the place of an input.
+bool is_in_place(const KernelSpec& spec, Operand output, const Extent& a, Operand other, const Extent& b) {
+  return may_alias(output, other) && operand_dtype(spec, output) == operand_dtype(spec, other) && a.begin == b.begin &&
+         a.stride_bytes == b.stride_bytes;
+}
+
+Result<void> check_overlap(const KernelSpec& spec, const std::array<Extent, kOperandCount>& extents) {
+  for (Operand output : {Operand::y, Operand::residual_out}) {
+    if (!has_operand(spec, output)) continue;
+    const Extent& written = extents[static_cast<std::size_t>(output)];
+    for (Operand other : kOperands) {
+      if (other == output || !has_operand(spec, other)) continue;
+      const Extent& extent = extents[static_cast<std::size_t>(other)];
+      if (overlap(written, extent) && !is_in_place(spec, output, written, other, extent))
+        return user_error(fmt::format("{} overlaps {}", to_text(output), to_text(other)),
+                          "y may be x, and residual_out may be residual or x, at one address with one stride and dtype; all else "
+                          "needs memory of its own");
+    }
+  }
+  return {};
+}
+
+bool is_multiple(const void* address, int alignment) {
+  return reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(alignment) == 0;
+}
+
+bool is_aligned(const KernelSpec& spec, const LaunchArguments& arguments, Operand operand, int alignment) {
+  if (!has_operand(spec, operand)) return true;
+  if (!is_multiple(arguments.address(operand), alignment)) return false;
+  if (!is_row_operand(operand) || arguments.rows <= 1) return true;
+  return arguments.stride(operand) * size_bytes(operand_dtype(spec, operand)) % alignment == 0;
+}
+
+}  // namespace
+
+Result<void> check_arguments(const KernelSpec& spec, const LaunchArguments& arguments) {
+  if (arguments.rows < 0)
+    return user_error(fmt::format("rows is {}: must be 0 or more", arguments.rows), "give the number of rows");
+  if (arguments.rows == 0) return {};
+  std::array<Extent, kOperandCount> extents{};
+  for (Operand operand : kOperands) {
+    if (!has_operand(spec, operand)) continue;
+    if (arguments.address(operand) == nullptr)
+      return user_error(fmt::format("{} has a null address, and the kernel needs it", to_text(operand)),
+                        fmt::format("give the tensor {} of {} elements a row", to_text(operand), operand_elements(spec, operand)));
+    if (is_row_operand(operand) && arguments.rows > 1 && arguments.stride(operand) < spec.width)
+      return user_error(fmt::format("the row stride of {} is {} elements: must be at least the width, {}", to_text(operand),
+                                    arguments.stride(operand), spec.width),
+                        "give the distance between rows in elements");
+    const std::optional<Extent> extent = make_extent(spec, arguments, operand);
+    if (!extent)
+      return user_error(fmt::format("{} rows of {} with a stride of {} elements end beyond the address space", arguments.rows,
+                                    to_text(operand), arguments.stride(operand)),
+                        "check rows and stride");
+    extents[static_cast<std::size_t>(operand)] = *extent;
+  }
+  return check_overlap(spec, extents);
+}
+
+bool satisfies_alignment(const Plan& plan, const LaunchArguments& arguments) {
+  if (plan.target.kind == TargetKind::host) {
+    const int alignment = plan.host().y_alignment;
+    return alignment <= 1 || (is_aligned(plan.spec, arguments, Operand::y, alignment) &&
+                              is_aligned(plan.spec, arguments, Operand::residual_out, alignment));
+  }
+  return std::all_of(std::begin(kOperands), std::end(kOperands), [&](Operand operand) {
+    // An element is never taken apart: its own size is the least.
+    const int alignment = std::max(plan.gpu().access_bytes, size_bytes(operand_dtype(plan.spec, operand)));
+    return is_aligned(plan.spec, arguments, operand, alignment);
+  });
+}
+
+}  // namespace headnorm
