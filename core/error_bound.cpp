@@ -10,11 +10,13 @@
 namespace headnorm {
 namespace {
 
-constexpr double kUnit = 0x1p-24;               // half an ulp of f32, relative
-constexpr double kTiny = 0x1p-150;              // half of the smallest f32
-constexpr double kSmallestNormal = 0x1p-126;    // of f32 and of bf16
-constexpr double kLargest = 0x1.fffffep127;     // of f32
-constexpr double kTanhError = 3.3e-7;           // relative, of the sequence in generator/algorithm/sigma.cpp
+constexpr double kUnit = 0x1p-24;             // half an ulp of f32, relative
+constexpr double kTiny = 0x1p-150;            // half of the smallest f32
+constexpr double kSmallestNormal = 0x1p-126;  // of f32 and of bf16
+constexpr double kLargest = 0x1.fffffep127;   // of f32
+// Of the sequence in generator/algorithm/sigma.cpp, over all of f32; without fused operations it has more roundings.
+constexpr double kTanhError = 3.3e-7;
+constexpr double kUnfusedTanhError = 4.0e-7;
 constexpr double kExactRsqrtError = 2 * kUnit;  // a root and a quotient
 constexpr double kNewtonRsqrtError = 4 * kUnit;
 constexpr double kGpuRsqrtError = 0x1.13p-23;  // 2^-22.9, as the PTX ISA states for rsqrt.approx.f32
@@ -41,12 +43,12 @@ double exact_sigma(Sigma form, double z) {
 }
 
 // Of evaluating sigma itself in f32.
-double sigma_rounding(Sigma form, double z, double s) {
+double sigma_rounding(Sigma form, double tanh_error, double z, double s) {
   switch (form) {
     case Sigma::tanh:
-      return kTanhError * std::fabs(s) + kTiny;
+      return tanh_error * std::fabs(s) + kTiny;
     case Sigma::sigmoid:  // (1 + tanh(z/2)) / 2
-      return 0.5 * kTanhError * std::fabs(std::tanh(z / 2)) + kUnit * s;
+      return 0.5 * tanh_error * std::fabs(std::tanh(z / 2)) + kUnit * s;
     case Sigma::softsign:
       return 2.01 * kUnit * std::fabs(s) + kTiny;
     case Sigma::hardtanh:
@@ -106,10 +108,10 @@ class RowBound {
         sum += u.value * u.value;
         error += (2 * std::fabs(u.value) + u.error) * u.error;
       }
-      error += sum_error(arithmetic_.head_additions) * (sum + error) + d * kTiny;
+      error += (sum_error(arithmetic_.head_additions) + arithmetic_.product_error) * (sum + error) + d * kTiny;
       const double mean = sum / d + eps;
-      // 1/d as an f32 constant, then one fma.
-      const double mean_error = error / d + kUnit * (sum + error) / d + kUnit * mean + kTiny;
+      // 1/d as an f32 constant, then a product and a sum.
+      const double mean_error = error / d + (kUnit + arithmetic_.product_error) * (sum + error) / d + kUnit * mean + kTiny;
       inv_rms_.push_back(bound_rsqrt(mean, mean_error, sum + error));
     }
   }
@@ -132,7 +134,8 @@ class RowBound {
         magnitude += std::fabs(u_[size(i)].value * beta);
         error += u_[size(i)].error * std::fabs(beta);
       }
-      error += sum_error(arithmetic_.seed_additions) * (magnitude + error) + static_cast<double>(seed_size) * kTiny;
+      error += (sum_error(arithmetic_.seed_additions) + arithmetic_.product_error) * (magnitude + error) +
+               static_cast<double>(seed_size) * kTiny;
       const double z = scale * dot;
       double z_error = std::fabs(scale) * error;
       if (scale != 1) z_error += kUnit * (std::fabs(z) + z_error) + kTiny;
@@ -145,7 +148,9 @@ class RowBound {
   Bounded bound_sigma(double z, double error) const {
     const double s = exact_sigma(spec_.sigma, z);
     const double high = exact_sigma(spec_.sigma, z + error), low = exact_sigma(spec_.sigma, z - error);
-    const double rounding = std::max(sigma_rounding(spec_.sigma, z + error, high), sigma_rounding(spec_.sigma, z - error, low));
+    const double tanh_error = arithmetic_.tanh_error;
+    const double rounding =
+        std::max(sigma_rounding(spec_.sigma, tanh_error, z + error, high), sigma_rounding(spec_.sigma, tanh_error, z - error, low));
     return {s, std::max(high - s, s - low) + rounding};
   }
 
@@ -172,7 +177,7 @@ class RowBound {
     const double alpha = input(Operand::alpha, i);
     gain.value += s.value * alpha;
     if (std::isinf(s.error)) return {gain.value, kInfinity};
-    gain.error += std::fabs(alpha) * s.error;
+    gain.error += std::fabs(alpha) * (s.error + arithmetic_.product_error * (std::fabs(s.value) + s.error));
     gain.error += kUnit * (std::fabs(gain.value) + gain.error) + kTiny;
     return gain;
   }
@@ -217,19 +222,24 @@ std::int64_t part_additions(const Plan& plan) {
     return gpu.chunks * gpu.vector_elements + log2_of(gpu.lanes) + gpu.warps_per_part;
   }
   const HostPlan& host = plan.host();
-  const std::int64_t vectors_per_line = host.line_elements / host.lanes;
-  const std::int64_t chain = (host.lines_per_part + host.accumulators - 1) / host.accumulators * vectors_per_line;
-  return chain + host.tail_elements + log2_of(host.accumulators) + log2_of(host.lanes);
+  const std::int64_t vectors = host.lines_per_part * (host.line_elements / host.lanes);
+  const std::int64_t chain = (vectors + host.accumulators - 1) / host.accumulators;
+  const int tail = host.tail_elements > 0 ? 3 : 0;  // two more lines in a chain, or a shorter vector added at the end
+  return chain + log2_of(host.accumulators) + log2_of(host.lanes) + tail;
 }
 
 }  // namespace
 
 Arithmetic arithmetic_of(const Plan& plan) {
   const std::int64_t part = part_additions(plan);
-  double rsqrt_error = kGpuRsqrtError;
-  if (plan.target.kind == TargetKind::host)
-    rsqrt_error = plan.host_schedule().rsqrt == RsqrtForm::newton ? kNewtonRsqrtError : kExactRsqrtError;
-  return {part + plan.parts_per_head, part + plan.parts_per_seed, rsqrt_error};
+  Arithmetic arithmetic{part + plan.parts_per_head, part + plan.parts_per_seed, kGpuRsqrtError, 0, kTanhError};
+  if (plan.target.kind == TargetKind::gpu) return arithmetic;
+  arithmetic.rsqrt_error = plan.host_schedule().rsqrt == RsqrtForm::newton ? kNewtonRsqrtError : kExactRsqrtError;
+  if (plan.target.isa == HostIsa::x86_64) {  // has no fused multiplication and addition
+    arithmetic.product_error = kUnit;
+    arithmetic.tanh_error = kUnfusedTanhError;
+  }
+  return arithmetic;
 }
 
 RowErrors bound_errors(const KernelSpec& spec, const Arithmetic& arithmetic, const RowValues& inputs) {

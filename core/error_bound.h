@@ -12,11 +12,13 @@
 
 namespace headnorm {
 
-// What of a plan decides the error.
+// What of a plan decides the error. The errors are relative ones of single operations.
 struct Arithmetic {
   std::int64_t head_additions = 0;  // additions that one term of a head's sum goes through, at most
   std::int64_t seed_additions = 0;  // the same for a seed head's sum
-  double rsqrt_error = 0;           // relative, of 1/sqrt
+  double rsqrt_error = 0;           // of 1/sqrt
+  double product_error = 0;         // of the product in a multiplication and addition; 0 where they are fused
+  double tanh_error = 0;            // of the sequence for tanh
 };
 Arithmetic arithmetic_of(const Plan& plan);
 
