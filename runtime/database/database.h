@@ -9,8 +9,10 @@
 // file is a miss with a reason (see warnings), never an error of a look-up and never a wrong kernel.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

@@ -66,11 +66,14 @@ struct Record {
   double gb_per_s() const { return time.median_us > 0 ? static_cast<double>(bytes) / time.median_us / 1e3 : 0; }
 };
 
+inline constexpr std::size_t kRecordIdDigits = 32;
+
 // 32 hexadecimal digits from the canonical texts of spec, rows, device (kind, name, target, units) and policy.
 std::string record_id(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device, CachePolicy policy);
 
 // JSON text of a record (one object, sorted keys, a final newline), and back. Reading refuses, with the reason: another format
-// version, a missing or ill-typed field, values that make_spec or make_plan refuse, an id that does not fit the key.
+// version, a missing, unknown or ill-typed field, values that make_spec or make_plan refuse, an id that does not fit the key, a
+// kernel key that is not artifact_key of the record's plan and the kernel's backend, and any text that was changed after writing.
 std::string to_json(const Record& record);
 Result<Record> record_from_json(std::string_view text);
 

@@ -1,0 +1,210 @@
+#include "runtime/database/directory_database.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <tuple>
+
+#include "runtime/database/sealed_json.h"
+
+namespace headnorm {
+namespace {
+
+constexpr const char* kIndexName = "index.json";
+
+// Creates `path` and what is missing above it.
+Result<void> make_directories(FileOps& ops, const std::filesystem::path& path) {
+  std::filesystem::path prefix;
+  for (const std::filesystem::path& component : path) {
+    prefix /= component;
+    if (struct stat facts = {}; ::stat(prefix.c_str(), &facts) == 0) continue;
+    const int status = ops.make_directory(AT_FDCWD, prefix.c_str());
+    if (status < 0 && status != -EEXIST)
+      return environment_error(fmt::format("cannot create the database directory '{}': {}", prefix.string(), errno_text(-status)),
+                               "name a directory that you may write with --db or HEADNORM_DB");
+  }
+  return {};
+}
+
+sealed_json::Json index_entry(const Record& record) {
+  return {{"id", record.id},
+          {"spec", to_text(record.spec)},
+          {"rows", record.rows},
+          {"device", {{"kind", record.device.kind}, {"name", record.device.name}, {"units", record.device.units}}},
+          {"target", to_text(record.device.target)},
+          {"policy", to_text(record.policy)},
+          {"evidence", to_text(record.evidence)},
+          {"schedule", to_text(record.schedule)},
+          {"median_us", record.time.median_us}};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Database>> DirectoryDatabase::open(const std::filesystem::path& directory, DatabaseOptions options,
+                                                          std::unique_ptr<FileOps> ops) {
+  if (directory.empty()) return user_error("the database directory is an empty path", "name a directory with --db");
+  std::error_code failed;  // only where the current directory is gone; a relative path then serves as well
+  std::filesystem::path path = std::filesystem::absolute(directory, failed).lexically_normal();
+  if (failed) path = directory;
+  if (!options.read_only) HEADNORM_CHECK(make_directories(*ops, path));
+  HEADNORM_TRY(std::optional<Directory> root, Directory::open(AT_FDCWD, path.string(), path, Trust::data));
+  if (!root.has_value())
+    return environment_error(fmt::format("there is no database at '{}'", path.string()),
+                             "fill one with `headnorm tune --db`, or name another directory with --db");
+  std::unique_ptr<DirectoryDatabase> database(new DirectoryDatabase(std::move(*root), std::move(options), std::move(ops)));
+  HEADNORM_CHECK(database->open_parts());
+  return std::unique_ptr<Database>(std::move(database));
+}
+
+Result<void> DirectoryDatabase::open_parts() {
+  for (const char* name : {"records", "kernels"}) {
+    if (options_.read_only) break;
+    const int status = ops_->make_directory(root_.descriptor(), name);
+    if (status >= 0 || status == -EEXIST) continue;
+    options_.read_only = true;
+    warn("read only", fmt::format("cannot create '{}' ({}): the database is used read only, and nothing new is remembered",
+                                  (root_.path() / name).string(), errno_text(-status)));
+  }
+  HEADNORM_TRY(records_, Directory::open(root_.descriptor(), "records", root_.path() / "records", Trust::data));
+  HEADNORM_TRY(kernels_, Directory::open(root_.descriptor(), "kernels", root_.path() / "kernels", Trust::code));
+  if (records_.has_value()) record_files_.emplace(*records_);
+  if (kernels_.has_value()) kernel_files_.emplace(*kernels_);
+  if (options_.read_only) return {};
+  for (const Directory* part : {&root_, &*records_, &*kernels_}) part->remove_stale_temporaries(*ops_);
+  return {};
+}
+
+void DirectoryDatabase::warn(const std::string& kind, const std::string& message) {
+  {
+    const std::lock_guard lock(warn_mutex_);
+    if (!warned_.insert(kind).second) return;
+  }
+  if (options_.warn) options_.warn(message);
+}
+
+Result<void> DirectoryDatabase::check_writable() const {
+  if (!options_.read_only) return {};
+  return environment_error(fmt::format("the database '{}' is open read only", directory().string()),
+                           "name a directory that you may write with --db or HEADNORM_DB");
+}
+
+Result<void> DirectoryDatabase::refresh() {
+  if (!record_files_.has_value()) return {};
+  HEADNORM_TRY(const bool changed, record_files_->refresh());
+  if (!changed) return {};
+  index_.clear();
+  for (std::shared_ptr<const Record>& record : record_files_->records()) index_.add(std::move(record));
+  const std::vector<Damage> damage = record_files_->damage();
+  if (!damage.empty())
+    warn("record", fmt::format("{} of '{}' is passed over: {}; `headnorm db check` lists all damage", damage[0].file,
+                               directory().string(), damage[0].reason));
+  return {};
+}
+
+Result<std::optional<Record>> DirectoryDatabase::find(const std::string& id) {
+  if (!records_.has_value() || !sealed_json::is_hex(id, kRecordIdDigits)) return std::optional<Record>();
+  Result<std::optional<Record>> record = read_record_file(*records_, record_file_name(id));
+  if (record.ok()) return record;
+  warn("record", fmt::format("record {} of '{}' is passed over: {}", id, directory().string(), record.error().message));
+  return std::optional<Record>();
+}
+
+Result<std::vector<Record>> DirectoryDatabase::list(std::vector<Damage>* damage) {
+  const std::lock_guard lock(mutex_);
+  HEADNORM_CHECK(refresh());
+  std::vector<Record> records;
+  if (!record_files_.has_value()) return records;
+  for (const std::shared_ptr<const Record>& record : record_files_->records()) records.push_back(*record);
+  const auto order = [](const Record& record) {
+    return std::make_tuple(to_text(record.spec), record.rows, record.device.kind, record.device.name, to_text(record.device.target),
+                           record.device.units, record.policy);
+  };
+  std::sort(records.begin(), records.end(), [&](const Record& a, const Record& b) { return order(a) < order(b); });
+  if (damage != nullptr) *damage = record_files_->damage();
+  return records;
+}
+
+Result<Lookup> DirectoryDatabase::look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) {
+  const std::lock_guard lock(mutex_);
+  // Records that cannot be read any more do not stop the caller: what is in memory, or the default, serves.
+  if (const Result<void> fresh = refresh(); !fresh.ok()) warn("unreadable", fresh.error());
+  return index_.look_up(spec, rows, device);
+}
+
+Result<void> DirectoryDatabase::publish(const Record& record) {
+  const std::string json = to_json(record);
+  // What could not be read back must not be written.
+  if (const Result<Record> read = record_from_json(json); !read.ok())
+    return internal_error(fmt::format("a record that cannot be stored: {}", read.error().message));
+  HEADNORM_CHECK(check_writable());
+  const std::lock_guard lock(mutex_);
+  if (Result<void> published = publish_file(record, json); !published.ok()) {
+    warn("write", published.error());
+    return published;
+  }
+  write_index();
+  return {};
+}
+
+Result<void> DirectoryDatabase::publish_file(const Record& record, const std::string& json) {
+  const Descriptor lock = records_->lock();  // between the look at the present record and its replacement
+  const std::string name = record_file_name(record.id);
+  const Result<std::optional<Record>> present = read_record_file(*records_, name);
+  if (present.ok() && present->has_value() && (*present)->evidence < record.evidence) return {};
+  return records_->publish(*ops_, name, json);
+}
+
+void DirectoryDatabase::write_index() {
+  Result<void> done = refresh();
+  if (done.ok()) {
+    sealed_json::Json entries = sealed_json::Json::array();
+    for (const std::shared_ptr<const Record>& record : record_files_->records()) entries.push_back(index_entry(*record));
+    done = root_.publish(*ops_, kIndexName, sealed_json::write({{"format", 1}, {"records", entries}}));
+  }
+  if (!done.ok()) warn("index", done.error());
+}
+
+Result<StoredKernel> DirectoryDatabase::store_kernel(const Artifact& artifact) {
+  HEADNORM_CHECK(check_writable());
+  Result<StoredKernel> stored = kernel_files_->store(*ops_, artifact);
+  if (!stored.ok()) warn("write", stored.error());
+  return stored;
+}
+
+Result<std::optional<Artifact>> DirectoryDatabase::load_kernel(const StoredKernel& kernel) {
+  if (!kernel_files_.has_value() || kernel.sha256.empty()) return std::optional<Artifact>();
+  Result<std::optional<Artifact>> artifact = kernel_files_->load(kernel);
+  if (artifact.ok()) return artifact;
+  warn("kernel", fmt::format("a stored kernel of '{}' is passed over: {}", directory().string(), artifact.error().message));
+  return std::optional<Artifact>();
+}
+
+Result<std::optional<Artifact>> DirectoryDatabase::find_kernel(const std::string& artifact_key) {
+  if (!kernel_files_.has_value()) return std::optional<Artifact>();
+  Result<std::optional<Artifact>> artifact = kernel_files_->find(artifact_key);
+  if (artifact.ok()) return artifact;
+  warn("kernel", fmt::format("a stored kernel of '{}' is passed over: {}", directory().string(), artifact.error().message));
+  return std::optional<Artifact>();
+}
+
+Result<std::vector<Damage>> DirectoryDatabase::check() {
+  std::vector<Damage> damage;
+  if (records_.has_value()) {
+    RecordFiles all(*records_);  // none of it remembered: every file is read
+    HEADNORM_CHECK(all.refresh());
+    damage = all.damage();
+  }
+  if (kernel_files_.has_value()) {
+    HEADNORM_TRY(const std::vector<Damage> kernels, kernel_files_->check());
+    damage.insert(damage.end(), kernels.begin(), kernels.end());
+  }
+  if (!options_.read_only) {
+    const std::lock_guard lock(mutex_);
+    write_index();
+  }
+  return damage;
+}
+
+}  // namespace headnorm

@@ -1,0 +1,61 @@
+// DirectoryDatabase: the Database on a directory of the file system. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/database/database.h"
+#include "runtime/database/directory.h"
+#include "runtime/database/kernel_files.h"
+#include "runtime/database/record_files.h"
+#include "runtime/database/record_index.h"
+
+namespace headnorm {
+
+class DirectoryDatabase final : public Database {
+ public:
+  // As Database::open, with the system calls that change files given.
+  static Result<std::unique_ptr<Database>> open(const std::filesystem::path& directory, DatabaseOptions options,
+                                                std::unique_ptr<FileOps> ops);
+
+  const std::filesystem::path& directory() const override { return root_.path(); }
+  Result<std::optional<Record>> find(const std::string& id) override;
+  Result<std::vector<Record>> list(std::vector<Damage>* damage) override;
+  Result<Lookup> look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) override;
+  Result<void> publish(const Record& record) override;
+  Result<StoredKernel> store_kernel(const Artifact& artifact) override;
+  Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) override;
+  Result<std::optional<Artifact>> find_kernel(const std::string& artifact_key) override;
+  Result<std::vector<Damage>> check() override;
+
+ private:
+  DirectoryDatabase(Directory root, DatabaseOptions options, std::unique_ptr<FileOps> ops)
+      : root_(std::move(root)), options_(std::move(options)), ops_(std::move(ops)) {}
+
+  Result<void> open_parts();
+  Result<void> check_writable() const;
+  Result<void> publish_file(const Record& record, const std::string& json);
+  Result<void> refresh();  // brings index_ up to date; mutex_ held
+  void write_index();      // index.json; mutex_ held
+  // Hands the message on, once for each kind of trouble.
+  void warn(const std::string& kind, const std::string& message);
+  void warn(const std::string& kind, const Error& error) { warn(kind, error.message + "; " + error.remedy); }
+
+  Directory root_;
+  DatabaseOptions options_;
+  std::unique_ptr<FileOps> ops_;
+  std::optional<Directory> records_, kernels_;  // none: not there, and this database is read only
+  std::optional<RecordFiles> record_files_;
+  std::optional<KernelFiles> kernel_files_;
+
+  std::mutex mutex_;  // of record_files_, index_ and warned_
+  RecordIndex index_;
+  std::mutex warn_mutex_;
+  std::set<std::string> warned_;
+};
+
+}  // namespace headnorm

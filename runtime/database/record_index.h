@@ -1,0 +1,35 @@
+// RecordIndex: the records of a database in memory, and the choice of the one that serves a look-up. Knows nothing of files.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/database/database.h"
+
+namespace headnorm {
+
+class RecordIndex {
+ public:
+  void clear();
+  void add(std::shared_ptr<const Record> record);
+
+  // The first of these whose schedule is legal for the spec and the device's target, out of the records of this device (same kind,
+  // name, target and units; another device's are never served):
+  //   exact         measured, same spec and rows; cold before warm
+  //   nearest_rows  measured, same spec, rows within a factor of 4; nearest by ratio, the smaller of two equally near
+  //   predicted     predicted or emulated, same spec and rows
+  //   far_rows      measured, same spec, other rows
+  //   other_shape   same options, other width or head size; measured first, then nearest width, head size, rows by ratio
+  //   fallback      default_schedule
+  // Errors (user): a spec that make_spec refuses, negative rows.
+  Result<Lookup> look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) const;
+
+ private:
+  using Records = std::vector<std::shared_ptr<const Record>>;
+  std::map<std::string, Records> by_spec_;   // by canonical text
+  std::map<std::string, Records> by_class_;  // by the canonical text without the shape
+};
+
+}  // namespace headnorm
