@@ -1,0 +1,141 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/suggest.h"
+#include "cli/verb.h"
+
+namespace headnorm::cli {
+namespace {
+
+constexpr VerbEntry kVerbs[] = {
+    {"presets", "shapes of published models",
+     "  headnorm presets\n"
+     "  headnorm presets qwen3 --json",
+     make_presets_verb},
+    {"generate", "write the kernel of a shape: PTX, object code, listings",
+     "  headnorm generate --preset wide-vit-4096 --target sm_90 --emit ptx -o norm.ptx\n"
+     "  headnorm generate --width 1024 --gate seednorm --target host --emit asm",
+     make_generate_verb},
+    {"explain", "what a kernel computes, its plan, its bytes and time at best",
+     "  headnorm explain --preset qwen3-8b --target sm_90\n"
+     "  headnorm explain --width 4096 --schedule form=rot,store=nt",
+     make_explain_verb},
+};
+
+std::vector<std::string> verb_names() {
+  std::vector<std::string> names;
+  for (const VerbEntry& entry : kVerbs) names.push_back(entry.name);
+  return names;
+}
+
+// Everything typed, before it is parsed: errors of parsing need the verb and --json too.
+struct CommandLine {
+  std::vector<std::string> arguments;
+  std::string verb;  // the first argument that is no option; may be empty
+  bool json = false;
+};
+
+CommandLine read_command_line(int argc, const char* const* argv) {
+  CommandLine line;
+  line.arguments.assign(argv + std::min(argc, 1), argv + argc);
+  for (const std::string& argument : line.arguments) {
+    if (argument == "--json") line.json = true;
+    if (line.verb.empty() && !argument.starts_with('-')) line.verb = argument;
+  }
+  return line;
+}
+
+void collect_option_names(const CLI::App& app, std::vector<std::string>& names) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  for (const CLI::App* nested : app.get_subcommands({})) collect_option_names(*nested, names);
+}
+
+// What CLI11 could not place: the first is named, with its nearest known spelling.
+Error unexpected_argument(const CLI::App& command, const std::string& argument, const std::string& verb) {
+  const std::string name = argument.substr(0, argument.find('='));
+  std::vector<std::string> names;
+  collect_option_names(command, names);
+  for (const CLI::App* nested : command.get_subcommands({})) names.push_back(nested->get_name());
+  return user_error(fmt::format("{} does not know {} '{}'", verb, name.starts_with('-') ? "option" : "argument", name),
+                    suggestion(name, names) + fmt::format("'headnorm {} --help' lists what it takes", verb));
+}
+
+Error parse_failure(const CLI::App& app, const std::string& verb, const CLI::ParseError& failure) {
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() != verb) continue;
+    if (failure.get_name() == "ExtrasError" && !command->remaining(true).empty())
+      return unexpected_argument(*command, command->remaining(true).front(), verb);
+    break;
+  }
+  return user_error(failure.what(), verb.empty() ? "'headnorm --help' explains the options"
+                                                 : fmt::format("'headnorm {} --help' explains the options", verb));
+}
+
+Report version_report() { return {.document = Json::object(), .text = fmt::format("headnorm {}\n", HEADNORM_VERSION)}; }
+
+// A verb is asked for help, or does its work. Exceptions that reach this place are of the standard library (memory) alone.
+int run_verb(Verb& verb, const Context& context) {
+  try {
+    const Result<Report> report = verb.run(context);
+    return report.ok() ? print_report(context, *report) : print_error(context, report.error());
+  } catch (const std::bad_alloc&) {
+    return print_error(context, environment_error("memory is exhausted", "give fewer rows, or free memory"));
+  } catch (const std::exception& failure) {
+    return print_error(context, internal_error(failure.what()));
+  }
+}
+
+}  // namespace
+
+int run_command(int argc, const char* const* argv, const Environment& environment) {
+  const CommandLine line = read_command_line(argc, argv);
+  Context context{.environment = environment, .verb = line.verb, .json = line.json};
+  const VerbEntry* entry = std::ranges::find_if(kVerbs, [&](const VerbEntry& known) { return line.verb == known.name; });
+  if (entry == std::end(kVerbs)) entry = nullptr;
+  if (entry == nullptr && !line.verb.empty())
+    return print_error(context, user_error(fmt::format("'{}' is not a verb of headnorm", line.verb),
+                                           suggestion(line.verb, verb_names()) + "'headnorm --help' lists the verbs"));
+
+  CLI::App app("Generates, tunes, stores and runs kernels of multi-head RMSNorm and its family.", "headnorm");
+  bool version = false, json = false;
+  app.add_flag("--version", version, "the version, and nothing else");
+  app.add_flag("--json", json, "one JSON document on standard output");
+  app.footer(
+      "'headnorm VERB --help' explains a verb. Exit codes: 0 right, 1 a check failed, 2 usage, 3 environment,\n"
+      "70 internal error, 75 interrupted (the same command resumes).");
+  std::unique_ptr<Verb> verb;
+  for (const VerbEntry& known : kVerbs) {
+    CLI::App* command = app.add_subcommand(known.name, known.summary);
+    command->add_flag("--json", json, "one JSON document on standard output");
+    command->footer(fmt::format("Examples:\n{}", known.examples));
+    if (&known != entry) continue;
+    verb = known.make();
+    verb->declare(*command);
+  }
+  try {
+    std::vector<std::string> reversed(line.arguments.rbegin(), line.arguments.rend());
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    return print_report(context, {.document = {{"help", app.help()}}, .text = app.help()});
+  } catch (const CLI::ParseError& failure) {
+    return print_error(context, parse_failure(app, line.verb, failure));
+  }
+  if (version) {
+    context.verb = "version";
+    return print_report(context, version_report());
+  }
+  if (verb == nullptr) return print_error(context, user_error("no verb is given", "'headnorm --help' lists the verbs"));
+  return run_verb(*verb, context);
+}
+
+}  // namespace headnorm::cli

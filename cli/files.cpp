@@ -1,0 +1,130 @@
+#include "cli/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace headnorm::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int number) : number_(number) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&&) = delete;
+  ~FileDescriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int number() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
+  // Network file systems report a failed write only here.
+  bool close() { return ::close(std::exchange(number_, -1)) == 0; }
+
+ private:
+  int number_;
+};
+
+std::string remedy_of(int reason) {
+  switch (reason) {
+    case ENOENT:
+      return "check the name, and create the directory first if it is missing";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "check the permissions, or name another place";
+    case ENOSPC:
+    case EDQUOT:
+      return "free disk space, or name another place";
+    case EISDIR:
+      return "name a file, not a directory";
+    default:
+      return "check the path and the file system";
+  }
+}
+
+Error file_error(const fs::path& path, std::string_view action, int reason) {
+  return environment_error(fmt::format("'{}' cannot be {}: {}", path.string(), action, std::strerror(reason)), remedy_of(reason));
+}
+
+bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+Result<void> write_directly(const fs::path& path, std::string_view bytes) {
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file.is_open() || !write_all(file.number(), bytes) || !file.close()) return file_error(path, "written", errno);
+  return {};
+}
+
+// A new file beside `target`, with the permissions that the user's mask gives.
+FileDescriptor create_temporary(const fs::path& target, fs::path& name) {
+  for (int attempt = 0;; ++attempt) {
+    name = target.parent_path() / fmt::format(".headnorm-{}-{}.tmp", ::getpid(), attempt);
+    const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file >= 0 || errno != EEXIST) return FileDescriptor(file);
+  }
+}
+
+}  // namespace
+
+bool is_special_file(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
+Result<std::string> read_file(const fs::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (!file.is_open() || ::fstat(file.number(), &status) != 0) return file_error(path, "read", errno);
+  if (S_ISDIR(status.st_mode)) return file_error(path, "read", EISDIR);
+  std::string bytes;
+  try {
+    bytes.resize(S_ISREG(status.st_mode) ? static_cast<std::size_t>(status.st_size) + 1 : 0);  // one more, to see the end
+    std::size_t filled = 0;
+    for (;;) {
+      if (filled == bytes.size()) bytes.resize(filled + 65536);
+      const ssize_t count = ::read(file.number(), bytes.data() + filled, bytes.size() - filled);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return file_error(path, "read", errno);
+      if (count == 0) break;
+      filled += static_cast<std::size_t>(count);
+    }
+    bytes.resize(filled);
+  } catch (const std::exception&) {  // bad_alloc, length_error
+    return environment_error(fmt::format("'{}' does not fit in memory", path.string()), "give a smaller file");
+  }
+  return bytes;
+}
+
+Result<void> write_file(const fs::path& path, std::string_view bytes) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored) || !path.has_filename()) return file_error(path, "written", EISDIR);
+  if (is_special_file(path)) return write_directly(path, bytes);
+  // A symbolic link keeps its place; the file that it names is replaced.
+  const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
+  fs::path temporary;
+  FileDescriptor file = create_temporary(target, temporary);
+  if (!file.is_open()) return file_error(path, "written", errno);
+  const bool written = write_all(file.number(), bytes) && ::fsync(file.number()) == 0 && file.close() &&
+                       ::rename(temporary.c_str(), target.c_str()) == 0;
+  if (written) return {};
+  const int reason = errno;
+  ::unlink(temporary.c_str());
+  return file_error(path, "written", reason);
+}
+
+}  // namespace headnorm::cli

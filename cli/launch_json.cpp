@@ -1,0 +1,100 @@
+#include "cli/launch_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/artifact.h"
+#include "core/launch_abi.h"
+
+namespace headnorm::cli {
+namespace {
+
+Json shape_json(const KernelSpec& spec, Operand operand) {
+  if (is_row_operand(operand)) return Json::array({"rows", spec.width});
+  return Json::array({operand_elements(spec, operand)});
+}
+
+Json pointer_json(const KernelSpec& spec, Operand operand, const std::string& name) {
+  return {{"name", name},
+          {"kind", "pointer"},
+          {"dtype", to_text(operand_dtype(spec, operand))},
+          {"shape", shape_json(spec, operand)},
+          {"access", is_output(operand) ? "write" : "read"}};
+}
+
+Json parameter_json(const KernelSpec& spec, const Parameter& parameter) {
+  if (parameter.kind == ParameterKind::pointer) return pointer_json(spec, parameter.operand, parameter.name);
+  return {{"name", parameter.name},
+          {"kind", parameter.kind == ParameterKind::stride ? "stride" : "rows"},
+          {"dtype", "i64"},
+          {"shape", Json::array()}};
+}
+
+Json parameters_json(const KernelSpec& spec) {
+  Json list = Json::array();
+  for (const Parameter& parameter : launch_parameters(spec)) list.push_back(parameter_json(spec, parameter));
+  return list;
+}
+
+// Bytes that each pointer, and each row stride times the size of an element, must be a multiple of.
+Json alignment_json(const Plan& plan) {
+  Json alignment = Json::object();
+  for (Operand operand : kOperands) {
+    if (!has_operand(plan.spec, operand)) continue;
+    int bytes = size_bytes(operand_dtype(plan.spec, operand));
+    if (plan.target.kind == TargetKind::gpu)
+      bytes = std::max(bytes, plan.gpu().access_bytes);
+    else
+      bytes = is_output(operand) ? plan.host().y_alignment : 1;
+    alignment[to_text(operand)] = bytes;
+  }
+  return alignment;
+}
+
+void add_gpu(const Plan& plan, Json& json) {
+  const GpuPlan& shape = plan.gpu();
+  json["ptx_version"] = fmt::format("{}.{}", plan.target.ptx / 10, plan.target.ptx % 10);
+  json["parameters"] = parameters_json(plan.spec);
+  json["grid"] = {{"rule", fmt::format("x = ceil(rows * {} / {}), y = 1, z = 1", plan.groups_per_row, shape.groups_per_block)},
+                  {"groups_per_row", plan.groups_per_row},
+                  {"groups_per_block", shape.groups_per_block},
+                  {"max_rows_per_launch", shape.max_rows_per_launch}};
+  json["block"] = Json::array({shape.block_threads, 1, 1});
+  json["shared_bytes"] = shape.shared_bytes;
+  json["cluster"] = Json::array({1, 1, 1});
+}
+
+// Host kernels all have the signature HostKernel of core/launch_abi.h: an array of pointers, an array of strides, a range of rows.
+void add_host(const Plan& plan, Json& json) {
+  json["signature"] = "void (void* const* pointers, const int64_t* strides, int64_t row_begin, int64_t row_end)";
+  Json parameters = Json::array();
+  for (const Json& parameter : parameters_json(plan.spec)) {
+    if (parameter["kind"] != "rows") parameters.push_back(parameter);
+  }
+  parameters.push_back({{"name", "row_begin"}, {"kind", "rows"}, {"dtype", "i64"}, {"shape", Json::array()}});
+  parameters.push_back({{"name", "row_end"}, {"kind", "rows"}, {"dtype", "i64"}, {"shape", Json::array()}});
+  json["parameters"] = std::move(parameters);
+  json["grid"] = {{"rule", "any division of the rows into ranges, each by one thread"}};
+  json["block"] = Json::array({1, 1, 1});
+  json["shared_bytes"] = 0;
+  json["cluster"] = Json::array({1, 1, 1});
+}
+
+}  // namespace
+
+Json launch_json(const Plan& plan) {
+  Json json = {{"headnorm", HEADNORM_VERSION},
+               {"entry", entry_name(plan)},
+               {"target", to_text(plan.target)},
+               {"spec", to_text(plan.spec)},
+               {"schedule", to_text(plan.schedule)}};
+  if (plan.target.kind == TargetKind::gpu)
+    add_gpu(plan, json);
+  else
+    add_host(plan, json);
+  json["alignment"] = alignment_json(plan);
+  return json;
+}
+
+}  // namespace headnorm::cli

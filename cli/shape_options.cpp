@@ -1,0 +1,237 @@
+#include "cli/shape_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "core/text.h"
+
+namespace headnorm::cli {
+namespace {
+
+using Text = ShapeOptions::Text;
+
+struct OptionRow {
+  const char* name;
+  Text ShapeOptions::*value;
+  const char* type;
+  const char* help;
+};
+
+constexpr OptionRow kOptionRows[] = {
+    {"--preset", &ShapeOptions::preset, "NAME", "a model's shape ('headnorm presets' lists them)"},
+    {"--spec", &ShapeOptions::spec, "TEXT", "canonical text of a kernel ('headnorm explain' prints it)"},
+    {"--width", &ShapeOptions::width, "D", "features of a row"},
+    {"--head-size", &ShapeOptions::head_size, "d|auto", "features of a head (auto: the divisor nearest 256)"},
+    {"--heads", &ShapeOptions::heads, "H", "number of heads, instead of --head-size"},
+    {"--pass", &ShapeOptions::pass, "forward", "forward (backward: later)"},
+    {"--stat", &ShapeOptions::stat, "rms", "rms (layernorm, none: later)"},
+    {"--dtype", &ShapeOptions::dtype, "f32|f16|bf16", "of x, residual, weights and y unless named (bf16)"},
+    {"--residual-dtype", &ShapeOptions::residual_dtype, "DTYPE", "of the residual stream"},
+    {"--weight-dtype", &ShapeOptions::weight_dtype, "DTYPE", "of gamma, alpha and beta"},
+    {"--out-dtype", &ShapeOptions::out_dtype, "DTYPE", "of y"},
+    {"--weight", &ShapeOptions::weight, "FORM", "gamma: none, channel [D], shared [d] or head [H] (channel)"},
+    {"--weight-offset", &ShapeOptions::weight_offset, "NUMBER", "added to gamma (0); 1 for weights around zero"},
+    {"--eps", &ShapeOptions::eps, "NUMBER", "inside the root (1e-6)"},
+    {"--residual", &ShapeOptions::residual, "MODE", "none, add (u to a tensor of its own) or inplace (none)"},
+    {"--gate", &ShapeOptions::gate, "none|seednorm", "SeeDNorm's gate (none)"},
+    {"--seed-heads", &ShapeOptions::seed_heads, "S", "heads of the gate's dot product (H)"},
+    {"--seed-scale", &ShapeOptions::seed_scale, "NUMBER", "factor inside sigma (1)"},
+    {"--sigma", &ShapeOptions::sigma, "FORM", "tanh, sigmoid, softsign or hardtanh (tanh)"},
+    {"--rounding", &ShapeOptions::rounding, "once|llama", "llama: cast before the weight (once)"},
+    {"--norm-input", &ShapeOptions::norm_input, "FORM", "rounded or unrounded sum is normalised (rounded)"},
+    {"--mode", &ShapeOptions::mode, "default", "default (batch-invariant, safe-range: later)"},
+};
+
+constexpr std::array kLaterOptions = {"--residual-gate", "--layer-scale", "--residual-scale", "--modulation",
+                                      "--silu-gate",     "--quant",       "--scale-layout",   "--head-order"};
+
+Error not_in_this_version(const std::string& what, const std::string& remedy) {
+  return user_error(fmt::format("{} is not in this version (headnorm {})", what, HEADNORM_VERSION), remedy);
+}
+
+// The value of an option that has a single value so far.
+Result<void> refuse_later(const char* name, const Text& value, const char* now, const std::vector<std::string>& later) {
+  if (!value || *value == now) return {};
+  if (std::ranges::find(later, *value) != later.end())
+    return not_in_this_version(fmt::format("{} {}", name, *value), fmt::format("leave {} at {}", name, now));
+  return user_error(fmt::format("{} does not know '{}'", name, *value), fmt::format("use {} {}", name, now));
+}
+
+Result<void> refuse_all_later(const ShapeOptions& options) {
+  HEADNORM_CHECK(refuse_later("--pass", options.pass, "forward", {"backward"}));
+  HEADNORM_CHECK(refuse_later("--stat", options.stat, "rms", {"layernorm", "none"}));
+  HEADNORM_CHECK(refuse_later("--mode", options.mode, "default", {"batch-invariant", "safe-range"}));
+  for (std::size_t i = 0; i < kLaterOptions.size(); ++i) {
+    if (options.later[i]) return not_in_this_version(kLaterOptions[i], "leave it out");
+  }
+  return {};
+}
+
+// Reads an option that was given into `field`; its errors begin with the option's name.
+template <class T, class Parse>
+Result<void> apply(const char* name, const Text& value, T& field, Parse parse) {
+  if (!value) return {};
+  auto parsed = parse(std::string_view(*value));
+  if (!parsed.ok()) return user_error(fmt::format("{}: {}", name, parsed.error().message), parsed.error().remedy);
+  field = *parsed;
+  return {};
+}
+
+Result<std::int64_t> integer(std::string_view text) { return text::parse_integer(text, "value"); }
+Result<double> number(std::string_view text) { return text::parse_number(text, "value"); }
+
+Result<Shape> base_shape(const ShapeOptions& options) {
+  Shape shape;
+  if (options.preset && options.spec)
+    return user_error(fmt::format("--preset {} and --spec {} both name a whole kernel", *options.preset, *options.spec),
+                      "give one of the two; single options override it");
+  if (!options.names_shape())
+    return user_error("no shape is given: --preset, --spec and --width are all missing",
+                      "give --preset wide-vit-4096 ('headnorm presets' lists more), or --width D");
+  if (options.preset) {
+    HEADNORM_TRY(shape.preset, find_preset(*options.preset));
+    HEADNORM_TRY(shape.spec, preset_spec(*shape.preset));
+  }
+  HEADNORM_CHECK(apply("--spec", options.spec, shape.spec, [](std::string_view text) { return parse_spec(text); }));
+  return shape;
+}
+
+Result<void> apply_dtypes(const ShapeOptions& options, KernelSpec& spec) {
+  if (options.dtype) {
+    HEADNORM_CHECK(apply("--dtype", options.dtype, spec.x_dtype, parse_dtype));
+    spec.residual_dtype = spec.weight_dtype = spec.y_dtype = spec.x_dtype;
+  } else if (options.spec) {
+    // A spec without a residual or weights has no dtype of its own for them.
+    if (!spec.has_residual()) spec.residual_dtype = spec.x_dtype;
+    if (!spec.has_gamma() && !spec.has_gate()) spec.weight_dtype = spec.x_dtype;
+  }
+  HEADNORM_CHECK(apply("--residual-dtype", options.residual_dtype, spec.residual_dtype, parse_dtype));
+  HEADNORM_CHECK(apply("--weight-dtype", options.weight_dtype, spec.weight_dtype, parse_dtype));
+  return apply("--out-dtype", options.out_dtype, spec.y_dtype, parse_dtype);
+}
+
+// The rules of make_spec for the width alone.
+Result<void> check_width(std::int64_t width) {
+  KernelSpec one_head;
+  one_head.width = one_head.head_size = width;
+  HEADNORM_CHECK(make_spec(one_head));
+  return {};
+}
+
+Result<std::int64_t> head_size_of(std::int64_t width, const std::string& heads_text) {
+  if (heads_text.find_first_of("x+") != std::string::npos)
+    return not_in_this_version(fmt::format("--heads {} (heads of several sizes)", heads_text), "give one number of heads");
+  std::int64_t heads = 0;
+  HEADNORM_CHECK(apply("--heads", heads_text, heads, integer));
+  if (heads < 1 || width % heads != 0)
+    return user_error(fmt::format("--heads {} does not divide width {}", heads, width),
+                      fmt::format("the nearest that do: {}", fmt::join(nearest_divisors(width, heads, 4), ", ")));
+  return width / heads;
+}
+
+// `base` is the head size that the preset or spec gave for this very width, or 0.
+Result<std::int64_t> choose_head_size(const ShapeOptions& options, std::int64_t width, std::int64_t base) {
+  const bool automatic = options.head_size == "auto";
+  if (options.heads) {
+    HEADNORM_TRY(const std::int64_t from_heads, head_size_of(width, *options.heads));
+    std::int64_t given = from_heads;
+    if (!automatic) HEADNORM_CHECK(apply("--head-size", options.head_size, given, integer));
+    if (given != from_heads)
+      return user_error(fmt::format("--heads {} and --head-size {} disagree: width {} has {} heads of {}", *options.heads,
+                                    *options.head_size, width, *options.heads, from_heads),
+                        "give one of the two");
+    return from_heads;
+  }
+  if (options.head_size && !automatic) {
+    std::int64_t given = 0;
+    HEADNORM_CHECK(apply("--head-size", options.head_size, given, integer));
+    return given;
+  }
+  return base > 0 && !automatic ? base : auto_head_size(width);
+}
+
+Result<void> apply_gate(const ShapeOptions& options, KernelSpec& spec, bool keeps_shape) {
+  const bool had_gate = spec.has_gate();
+  HEADNORM_CHECK(apply("--gate", options.gate, spec.gate, parse_gate));
+  if (!spec.has_gate()) {
+    for (const OptionRow& row : kOptionRows) {
+      const std::string_view name = row.name;
+      if ((name == "--seed-heads" || name == "--seed-scale" || name == "--sigma") && options.*row.value)
+        return user_error(fmt::format("{} {} has no effect without a gate", name, *(options.*row.value)),
+                          "add --gate seednorm, or leave it out");
+    }
+    return {};
+  }
+  if (!had_gate || !keeps_shape) spec.seed_heads = spec.head_size > 0 ? spec.heads() : 0;
+  HEADNORM_CHECK(apply("--seed-heads", options.seed_heads, spec.seed_heads, integer));
+  HEADNORM_CHECK(apply("--seed-scale", options.seed_scale, spec.seed_scale, number));
+  return apply("--sigma", options.sigma, spec.sigma, parse_sigma);
+}
+
+}  // namespace
+
+void ShapeOptions::declare(CLI::App& command) {
+  for (const OptionRow& row : kOptionRows)
+    command.add_option(row.name, this->*row.value, row.help)->type_name(row.type)->group("Shape");
+  // Accepted, and refused with the reason; not shown in the help.
+  for (std::size_t i = 0; i < kLaterOptions.size(); ++i) command.add_option(kLaterOptions[i], later[i])->group("");
+}
+
+Result<Shape> make_shape(const ShapeOptions& options) {
+  HEADNORM_CHECK(refuse_all_later(options));
+  HEADNORM_TRY(Shape shape, base_shape(options));
+  KernelSpec& spec = shape.spec;
+  const std::int64_t base_width = spec.width, base_head_size = spec.head_size;
+  HEADNORM_CHECK(apply_dtypes(options, spec));
+  HEADNORM_CHECK(apply("--width", options.width, spec.width, integer));
+  HEADNORM_CHECK(check_width(spec.width));
+  HEADNORM_TRY(spec.head_size, choose_head_size(options, spec.width, spec.width == base_width ? base_head_size : 0));
+  HEADNORM_CHECK(apply("--weight", options.weight, spec.weight, parse_weight_form));
+  HEADNORM_CHECK(apply("--weight-offset", options.weight_offset, spec.weight_offset, number));
+  HEADNORM_CHECK(apply("--eps", options.eps, spec.eps, number));
+  HEADNORM_CHECK(apply("--residual", options.residual, spec.residual, parse_residual));
+  HEADNORM_CHECK(apply("--rounding", options.rounding, spec.rounding, parse_rounding));
+  HEADNORM_CHECK(apply("--norm-input", options.norm_input, spec.norm_input, parse_norm_input));
+  const bool keeps_shape = spec.width == base_width && spec.head_size == base_head_size;
+  if (spec.head_size >= 1 && spec.width % spec.head_size == 0) HEADNORM_CHECK(apply_gate(options, spec, keeps_shape));
+  HEADNORM_TRY(spec, make_spec(spec));
+  return shape;
+}
+
+Result<std::vector<std::int64_t>> parse_rows(const std::string& text) {
+  constexpr std::int64_t kMostRows = std::int64_t{1} << 36;
+  std::vector<std::int64_t> rows;
+  for (std::string_view item : text::split(text, ',')) {
+    std::int64_t count = 0;
+    HEADNORM_CHECK(apply("--rows", std::string(item), count, integer));
+    if (count < 1 || count > kMostRows)
+      return user_error(fmt::format("--rows {} is outside 1 to {}", count, kMostRows), "give counts such as --rows 1,64,4096");
+    if (std::ranges::find(rows, count) == rows.end()) rows.push_back(count);
+  }
+  return rows;
+}
+
+void PlanOptions::declare(CLI::App& command) {
+  command.add_option("--target", target, "sm_80, sm_90, x86-64, x86-64-v3, x86-64-v4, x86-64-v4+bf16 (host)")->type_name("TARGET");
+  command.add_option("--schedule", schedule, "canonical text of a schedule (a default that needs no tuning)")->type_name("TEXT");
+}
+
+Result<Target> parse_target_option(const std::string& text) {
+  static const std::vector<std::string> kLaterTargets = {"sm_86", "sm_89", "sm_90a", "sm_100", "sm_100a", "sm_120", "aarch64"};
+  if (std::ranges::find(kLaterTargets, text.substr(0, text.find('+'))) != kLaterTargets.end())
+    return not_in_this_version(fmt::format("target {}", text),
+                               "use sm_80, sm_90, x86-64, x86-64-v3, x86-64-v4, x86-64-v4+bf16 or host");
+  return parse_target(text);
+}
+
+Result<Plan> make_plan_of(const KernelSpec& spec, const PlanOptions& options) {
+  HEADNORM_TRY(const Target target, parse_target_option(options.target));
+  if (!options.schedule) return make_plan(spec, default_schedule(spec, target), target);
+  HEADNORM_TRY(const Schedule schedule, parse_schedule(*options.schedule));
+  return make_plan(spec, schedule, target);
+}
+
+}  // namespace headnorm::cli

@@ -1,0 +1,34 @@
+// Verb: one subcommand of headnorm. It declares its options, then answers with a Report; it prints nothing itself, except warnings
+// and progress on standard error.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "cli/report.h"
+
+namespace CLI {
+class App;
+}
+
+namespace headnorm::cli {
+
+class Verb {
+ public:
+  virtual ~Verb() = default;
+  virtual void declare(CLI::App& command) = 0;
+  virtual Result<Report> run(const Context& context) = 0;
+};
+
+std::unique_ptr<Verb> make_explain_verb();
+std::unique_ptr<Verb> make_generate_verb();
+std::unique_ptr<Verb> make_presets_verb();
+
+struct VerbEntry {
+  const char* name;
+  const char* summary;
+  const char* examples;  // lines for the help text
+  std::unique_ptr<Verb> (*make)();
+};
+
+}  // namespace headnorm::cli
