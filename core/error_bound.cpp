@@ -215,26 +215,30 @@ class RowBound {
 
 int log2_of(int value) { return std::bit_width(static_cast<unsigned>(value)) - 1; }
 
-// Additions that a term of a part's sum goes through: along a lane's chain, then up the trees over accumulators and lanes.
-std::int64_t part_additions(const Plan& plan) {
-  if (plan.target.kind == TargetKind::gpu) {
-    const GpuPlan& gpu = plan.gpu();
-    return gpu.chunks * gpu.vector_elements + log2_of(gpu.lanes) + gpu.warps_per_part;
-  }
+// Additions that a term of a sum over `parts` parts goes through: along a lane's chain, up the tree over lanes, along the partials.
+std::int64_t gpu_additions(const Plan& plan, std::int64_t parts) {
+  const GpuPlan& gpu = plan.gpu();
+  const GpuReduction& reduction = parts > 1 ? gpu.over_group : gpu.over_part;
+  return gpu.chunks * gpu.vector_elements + log2_of(reduction.shuffle_lanes) + reduction.partials;
+}
+
+// The same, along a lane's chain, up the trees over accumulators and lanes, along the parts.
+std::int64_t host_additions(const Plan& plan, std::int64_t parts) {
   const HostPlan& host = plan.host();
   const std::int64_t vectors = host.lines_per_part * (host.line_elements / host.lanes);
   const std::int64_t chain = (vectors + host.accumulators - 1) / host.accumulators;
   const int tail = host.tail_elements > 0 ? 3 : 0;  // two more lines in a chain, or a shorter vector added at the end
-  return chain + log2_of(host.accumulators) + log2_of(host.lanes) + tail;
+  return chain + log2_of(host.accumulators) + log2_of(host.lanes) + tail + parts;
 }
 
 }  // namespace
 
 Arithmetic arithmetic_of(const Plan& plan) {
-  const std::int64_t part = part_additions(plan);
-  Arithmetic arithmetic{part + plan.parts_per_head, part + plan.parts_per_seed, kGpuRsqrtError, 0, kTanhError};
-  if (plan.target.kind == TargetKind::gpu) return arithmetic;
-  arithmetic.rsqrt_error = plan.host_schedule().rsqrt == RsqrtForm::newton ? kNewtonRsqrtError : kExactRsqrtError;
+  if (plan.target.kind == TargetKind::gpu)
+    return {gpu_additions(plan, plan.parts_per_head), gpu_additions(plan, plan.parts_per_seed), kGpuRsqrtError, 0, kTanhError};
+  Arithmetic arithmetic{host_additions(plan, plan.parts_per_head), host_additions(plan, plan.parts_per_seed), kExactRsqrtError, 0,
+                        kTanhError};
+  if (plan.host_schedule().rsqrt == RsqrtForm::newton) arithmetic.rsqrt_error = kNewtonRsqrtError;
   if (plan.target.isa == HostIsa::x86_64) {  // has no fused multiplication and addition
     arithmetic.product_error = kUnit;
     arithmetic.tanh_error = kUnfusedTanhError;

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
-
-#include "core/launch_abi.h"
+#include <tuple>
 
 namespace headnorm {
 namespace {
@@ -15,7 +15,10 @@ constexpr int kMaxUnrolledLines = 16;              // lines of a part written as
 constexpr std::int64_t kMaxBlockParts = 256;       // parts of a block whose statistics wait on the stack
 constexpr std::int64_t kMaxGroupParts = 65536;     // their statistics take 256 KiB of stack each
 constexpr std::int64_t kMaxRegisterElements = 64;  // f32 elements of u that a GPU lane keeps
+constexpr std::int64_t kRegisterFile = 65536;      // registers that the threads of one block share
+constexpr std::int64_t kWorkRegisters = 32;        // of a thread, for addresses, weights and sums
 constexpr int kMaxBlockThreads = 1024;
+constexpr int kMaxAccessBytes = 16;
 constexpr std::int64_t kMaxGrid = 0x7fffffff;
 
 bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
@@ -142,60 +145,88 @@ Result<void> plan_host(Plan& plan) {
   return {};
 }
 
-Result<void> plan_gpu(Plan& plan) {
-  const KernelSpec& spec = plan.spec;
-  GpuSchedule s = plan.gpu_schedule();
-  GpuPlan shape;
+Result<void> check_gpu_fields(const GpuSchedule& s) {
   if (!is_power_of_two(s.lanes) || s.lanes > kMaxBlockThreads)
     return illegal("lanes", fmt::to_string(s.lanes), "must be a power of two of at most 1024");
   if (!is_power_of_two(s.vector_elements) || s.vector_elements > 16)
     return illegal("vector", fmt::to_string(s.vector_elements), "must be 1, 2, 4, 8 or 16 elements");
   if (s.block_threads < 32 || s.block_threads > kMaxBlockThreads || s.block_threads % 32 != 0)
     return illegal("block", fmt::to_string(s.block_threads), "must be a multiple of 32 from 32 to 1024 threads");
-  if (!is_power_of_two(s.access_bytes) || s.access_bytes < 2 || s.access_bytes > 16)
+  if (!is_power_of_two(s.access_bytes) || s.access_bytes < 2 || s.access_bytes > kMaxAccessBytes)
     return illegal("access", fmt::to_string(s.access_bytes), "must be 2, 4, 8 or 16 bytes");
+  return {};
+}
+
+GpuReduction reduction_over(std::int64_t threads) {
+  const std::int64_t shuffle_lanes = std::gcd(threads, std::int64_t{32});
+  return {static_cast<int>(shuffle_lanes), static_cast<int>(threads / shuffle_lanes)};
+}
+
+// Every access starts at a multiple of a part and of a vector: it can be as wide as the widest power of two that divides both.
+int widest_access(std::int64_t part_elements, int vector_elements, Dtype dtype) {
+  const std::int64_t bytes = size_bytes(dtype);
+  return static_cast<int>(std::gcd(std::gcd(part_elements * bytes, vector_elements * bytes), std::int64_t{kMaxAccessBytes}));
+}
+
+// One access width for the plan: no operand has a wider one, and none of another value would give other code.
+int canonical_access(const Plan& plan, const GpuSchedule& s) {
+  int widest = 1, narrowest = kMaxAccessBytes;
+  for (Operand operand : kOperands) {
+    if (!has_operand(plan.spec, operand)) continue;
+    const Dtype dtype = operand_dtype(plan.spec, operand);
+    widest = std::max(widest, widest_access(plan.part_elements, s.vector_elements, dtype));
+    narrowest = std::min(narrowest, size_bytes(dtype));
+  }
+  return std::max(std::min(s.access_bytes, widest), narrowest);
+}
+
+// Floats of shared memory that a reduction over heads or seed heads takes.
+int partial_sums(const Plan& plan, const GpuPlan& shape, std::int64_t parts) {
+  const GpuReduction& reduction = parts > 1 ? shape.over_group : shape.over_part;
+  if (reduction.partials == 1) return 0;
+  return static_cast<int>(shape.groups_per_block * (parts > 1 ? 1 : plan.parts_per_group) * reduction.partials);
+}
+
+Result<void> check_registers(const GpuPlan& shape) {
+  const std::int64_t kept = shape.chunks * shape.vector_elements;
+  const std::int64_t room = std::min(kMaxRegisterElements, kRegisterFile / shape.block_threads - kWorkRegisters);
+  if (kept <= room) return {};
+  return illegal("residency", "registers",
+                 fmt::format("a lane would keep {} elements, at most {} fit with {} threads in a block; use more lanes, a smaller "
+                             "block or residency=reload",
+                             kept, room, shape.block_threads));
+}
+
+Result<void> plan_gpu(Plan& plan) {
+  GpuSchedule s = plan.gpu_schedule();
+  HEADNORM_CHECK(check_gpu_fields(s));
   if (s.lanes > 1 && static_cast<std::int64_t>(s.lanes) / 2 * s.vector_elements >= plan.part_elements)
     return illegal(
         "lanes", fmt::to_string(s.lanes),
         fmt::format("half of the lanes with {} elements each already cover a part of {}", s.vector_elements, plan.part_elements));
-
-  shape.lanes = s.lanes;
-  shape.vector_elements = s.vector_elements;
-  const std::int64_t step = static_cast<std::int64_t>(s.lanes) * s.vector_elements;
-  shape.chunks = (plan.part_elements + step - 1) / step;
-  shape.exact = plan.part_elements % step == 0;
-  if (s.residency == Residency::registers && shape.chunks * s.vector_elements > kMaxRegisterElements)
-    return illegal("residency", "registers",
-                   fmt::format("a lane would keep {} elements, at most {} fit; use more lanes or residency=reload",
-                               shape.chunks * s.vector_elements, kMaxRegisterElements));
   const std::int64_t group_threads = plan.parts_per_group * s.lanes;
   if (group_threads > kMaxBlockThreads)
     return illegal("lanes", fmt::to_string(s.lanes),
                    fmt::format("a group of {} parts takes {} threads, a block has at most {}", plan.parts_per_group, group_threads,
                                kMaxBlockThreads));
+
+  GpuPlan shape;
+  shape.lanes = s.lanes;
+  shape.vector_elements = s.vector_elements;
+  const std::int64_t step = static_cast<std::int64_t>(s.lanes) * s.vector_elements;
+  shape.chunks = (plan.part_elements + step - 1) / step;
+  shape.exact = plan.part_elements % step == 0;
   shape.groups_per_block = static_cast<int>(std::max<std::int64_t>(1, s.block_threads / group_threads));
-  const std::int64_t threads = (shape.groups_per_block * group_threads + 31) / 32 * 32;
-  shape.block_threads = static_cast<int>(threads);
+  shape.block_threads = static_cast<int>((shape.groups_per_block * group_threads + 31) / 32 * 32);
   s.block_threads = shape.block_threads;
-  shape.warps_per_part = std::max(1, s.lanes / 32);
+  if (plan.part_elements / step < 2) s.residency = Residency::registers;  // nothing to loop over
+  if (s.residency == Residency::registers) HEADNORM_CHECK(check_registers(shape));
+  s.access_bytes = shape.access_bytes = canonical_access(plan, s);
 
-  // Every access of every operand starts at a multiple of part or vector: the widest power of two that divides both.
-  int widest = 1;
-  for (Operand operand : kOperands) {
-    if (!has_operand(spec, operand)) continue;
-    const std::int64_t bytes = size_bytes(operand_dtype(spec, operand));
-    widest = std::max(
-        widest, static_cast<int>(std::gcd(std::gcd(plan.part_elements * bytes, s.vector_elements * bytes), std::int64_t{16})));
-  }
-  s.access_bytes = std::min(s.access_bytes, widest);
-  shape.access_bytes = s.access_bytes;
-
-  // One f32 per reduction and per partial: warps of a part, then parts of a group.
-  const int reductions = spec.has_gate() ? 2 : 1;
-  int partials = 0;
-  if (shape.warps_per_part > 1) partials += shape.groups_per_block * static_cast<int>(plan.parts_per_group) * shape.warps_per_part;
-  if (plan.parts_per_group > 1) partials += shape.groups_per_block * static_cast<int>(plan.parts_per_group);
-  shape.shared_bytes = reductions * partials * 4;
+  shape.over_part = reduction_over(s.lanes);
+  shape.over_group = reduction_over(group_threads);
+  shape.shared_bytes = 4 * partial_sums(plan, shape, plan.parts_per_head);
+  if (plan.spec.has_gate()) shape.shared_bytes += 4 * partial_sums(plan, shape, plan.parts_per_seed);
   shape.max_rows_per_launch = kMaxGrid / plan.groups_per_row * shape.groups_per_block;
   plan.schedule = s;
   plan.shape = shape;
@@ -236,20 +267,29 @@ Schedule default_host_schedule(const KernelSpec& spec, const Target& target) {
   return s;
 }
 
+// Lanes for parts of `part` elements in vectors of `vector` elements of `bytes` each. Good choices read whole sectors at a step,
+// keep at most 32 elements in a lane and, beyond one warp, two 16-byte vectors in flight; among them the one with the least idle
+// lanes, then the most lanes.
+int default_lanes(std::int64_t part, int vector, int bytes, std::int64_t most) {
+  std::tuple best(true, std::numeric_limits<std::int64_t>::max(), -1);  // not good, elements spanned, -lanes
+  for (int lanes = 1; lanes <= most && (lanes == 1 || std::int64_t{lanes} / 2 * vector < part); lanes *= 2) {
+    const std::int64_t step = std::int64_t{lanes} * vector, chunks = (part + step - 1) / step;
+    const bool whole_sectors = chunks == 1 || step * bytes >= 64;
+    const bool few_elements = chunks * vector <= 32 || lanes * 2 > most;
+    const bool busy = lanes <= 32 || chunks * vector * bytes >= 32;
+    best = std::min(best, std::tuple(!(whole_sectors && few_elements && busy), chunks * step, -lanes));
+  }
+  return -std::get<2>(best);
+}
+
 Schedule default_gpu_schedule(const KernelSpec& spec, const Target& target) {
   const std::int64_t seed = spec.has_gate() ? spec.width / spec.seed_heads : spec.head_size;
   const std::int64_t part = std::min(spec.head_size, seed);
   const std::int64_t parts_per_group = std::max(spec.head_size, seed) / part;
   GpuSchedule s;
-  // 16-byte vectors of the narrowest row tensor where the part allows, then as many lanes as the part fills, up to 16 elements
-  // each.
-  s.vector_elements = spec.x_dtype == Dtype::f32 ? 4 : 8;
-  while (s.vector_elements > 1 && part % s.vector_elements != 0) s.vector_elements /= 2;
-  s.lanes = 1;
-  while (2 * s.lanes * parts_per_group <= kMaxBlockThreads &&
-         static_cast<std::int64_t>(s.lanes) * std::max(s.vector_elements, s.lanes < 32 ? 1 : 16) < part)
-    s.lanes *= 2;
-  while (s.lanes > 1 && static_cast<std::int64_t>(s.lanes) / 2 * s.vector_elements >= part) s.lanes /= 2;
+  s.vector_elements = kMaxAccessBytes / size_bytes(spec.x_dtype);
+  while (part % s.vector_elements != 0) s.vector_elements /= 2;
+  s.lanes = default_lanes(part, s.vector_elements, size_bytes(spec.x_dtype), kMaxBlockThreads / parts_per_group);
   s.block_threads = 128;
   if (!make_plan(spec, s, target).ok()) s.residency = Residency::reload;
   return s;
@@ -262,6 +302,14 @@ Schedule default_schedule(const KernelSpec& spec, const Target& target) {
       target.kind == TargetKind::host ? default_host_schedule(spec, target) : default_gpu_schedule(spec, target);
   const Result<Plan> plan = make_plan(spec, schedule, target);
   return plan.ok() ? plan->schedule : schedule;
+}
+
+int operand_access_bytes(const Plan& plan, Operand operand) {
+  const Dtype dtype = operand_dtype(plan.spec, operand);
+  // A weight per head is read one element at a time.
+  if (operand == Operand::gamma && plan.spec.weight == WeightForm::head) return size_bytes(dtype);
+  const int widest = widest_access(plan.part_elements, plan.gpu().vector_elements, dtype);
+  return std::max(std::min(plan.gpu().access_bytes, widest), size_bytes(dtype));
 }
 
 Schedule unaligned_schedule(const Plan& plan) {

@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "core/kernel_spec.h"
+#include "core/launch_abi.h"
 #include "core/schedule.h"
 #include "core/target.h"
 
@@ -33,17 +34,23 @@ struct HostPlan {
   int y_alignment = 0;  // bytes that y, residual_out and their strides must be multiples of (1: any)
 };
 
+// How a sum is taken over the threads of a part or of a group: a butterfly of shuffles within aligned runs of `shuffle_lanes`
+// threads, then `partials` values through shared memory, which every thread adds in order (1: no shared memory).
+struct GpuReduction {
+  int shuffle_lanes = 1;
+  int partials = 1;
+};
+
 struct GpuPlan {
   int lanes = 0;  // threads of a part
   int vector_elements = 0;
   std::int64_t chunks = 0;  // vectors of a part that a lane takes, the last perhaps partly past the end
   bool exact = false;       // lanes * vector_elements * chunks == part_elements: no bounds checks
   int groups_per_block = 0;
-  int block_threads = 0;   // groups_per_block * parts_per_group * lanes, rounded up to whole warps
-  int warps_per_part = 0;  // 1 if a part lies within a warp
-  int shared_bytes = 0;
-  int access_bytes = 0;                  // alignment asked of every row tensor's and weight's pointer and of row strides, in bytes,
-                                         // but no more than one element needs more than its own size
+  int block_threads = 0;  // groups_per_block * parts_per_group * lanes, rounded up to whole warps
+  GpuReduction over_part, over_group;
+  int shared_bytes = 0;                  // static
+  int access_bytes = 0;                  // of the widest access of any operand; see operand_access_bytes
   std::int64_t max_rows_per_launch = 0;  // the grid has x only: ceil(rows * groups_per_row / groups_per_block) blocks
 };
 
@@ -71,6 +78,9 @@ struct Plan {
 // Errors (user): the spec breaks a rule of make_spec, the schedule is of another kind than the target, or a rule of the schedule is
 // broken; the message names the field, its value and the rule.
 Result<Plan> make_plan(const KernelSpec& spec, const Schedule& schedule, const Target& target);
+
+// GPU: bytes of the widest access of `operand`. Its pointer and, for a row operand, its row stride must be multiples of this.
+int operand_access_bytes(const Plan& plan, Operand operand);
 
 // A plan that is legal for every spec and needs no tuning: what serves a shape for which nothing was tuned.
 Schedule default_schedule(const KernelSpec& spec, const Target& target);
