@@ -8,7 +8,9 @@
 #include "core/artifact.h"
 #include "generator/backend/host/lower.h"
 #include "generator/backend/llvm/llvm_headers.h"
+#include "generator/backend/nvptx/header.h"
 #include "generator/backend/nvptx/lower.h"
+#include "generator/backend/nvptx/target_check.h"
 
 namespace headnorm::llvm_backend {
 namespace {
@@ -55,7 +57,7 @@ Result<std::unique_ptr<llvm::TargetMachine>> make_target_machine(const Target& t
   const llvm::Target* llvm_target = llvm::TargetRegistry::lookupTarget(triple, reason);
   if (llvm_target == nullptr) return internal_error(fmt::format("LLVM has no target {}: {}", machine.triple, reason));
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // every fma is explicit in the program
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // every fma is explicit; PTX gets add.rn and mul.rn, which ptxas keeps apart
   options.MCOptions.AsmVerbose = true;
   return std::unique_ptr<llvm::TargetMachine>(llvm_target->createTargetMachine(triple, machine.cpu, machine.features, options,
                                                                                llvm::Reloc::PIC_, llvm::CodeModel::Small,
@@ -113,6 +115,8 @@ Session::Session() : state_(std::make_unique<State>()) { initialize_targets(); }
 Session::~Session() = default;
 
 Result<std::string> Session::compile(const Plan& plan, const program::Program& program, Output output) {
+  const bool gpu = plan.target.kind == TargetKind::gpu;
+  if (gpu) HEADNORM_CHECK(nvptx::check_target(plan.target));
   auto& machine = state_->machines[to_text(plan.target)];
   if (!machine) {
     HEADNORM_TRY(machine, make_target_machine(plan.target));
@@ -121,7 +125,7 @@ Result<std::string> Session::compile(const Plan& plan, const program::Program& p
   llvm::Module module(entry_name(plan), context);
   module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
-  HEADNORM_CHECK(plan.target.kind == TargetKind::gpu ? nvptx::lower(plan, program, module) : host::lower(plan, program, module));
+  HEADNORM_CHECK(gpu ? nvptx::lower(plan, program, module) : host::lower(plan, program, module));
   HEADNORM_CHECK(verify_module(module));
   optimise(module, *machine);
   if (output == Output::ir) {
@@ -131,8 +135,10 @@ Result<std::string> Session::compile(const Plan& plan, const program::Program& p
     return text;
   }
   const bool object = output == Output::object;
-  if (object && plan.target.kind == TargetKind::gpu) return internal_error("LLVM emits PTX text, no object, for a GPU target");
-  return emit(module, *machine, object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile);
+  if (object && gpu) return internal_error("LLVM emits PTX text, no object, for a GPU target");
+  HEADNORM_TRY(std::string bytes,
+               emit(module, *machine, object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile));
+  return gpu ? nvptx::render_header(plan) + bytes : bytes;
 }
 
 }  // namespace headnorm::llvm_backend

@@ -1,7 +1,329 @@
 #include "generator/backend/nvptx/lower.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <span>
+
+#include "core/artifact.h"
+#include "generator/backend/nvptx/elements.h"
+#include "generator/backend/nvptx/reduce.h"
+#include "generator/backend/nvptx/target_check.h"
+#include "generator/backend/nvptx/thread.h"
+
 namespace headnorm::nvptx {
 
-Result<void> lower(const Plan&, const program::Program&, llvm::Module&) { return internal_error("lowering in progress"); }
+using program::Domain;
+using program::Instruction;
+using program::kNoValue;
+using program::Op;
+using program::Program;
+using program::Step;
+using program::StepKind;
+using program::ValueId;
+
+namespace {
+
+constexpr std::int64_t kBatchBytes = 192;  // that a lane loads before it computes and stores
+
+class Lowering {
+ public:
+  Lowering(const Plan& plan, const Program& program, llvm::IRBuilder<>& ir, llvm::Function& kernel)
+      : plan_(plan),
+        program_(program),
+        ir_(ir),
+        kernel_(kernel),
+        thread_(build_thread(plan, ir, kernel)),
+        memory_(plan, ir, thread_),
+        single_(program.instructions.size()),
+        elements_(static_cast<std::size_t>(is_looped() ? 1 : plan.gpu().chunks)) {}
+
+  Result<void> run();
+
+ private:
+  bool is_looped() const { return plan_.gpu_schedule().residency == Residency::reload; }
+  std::int64_t step_elements() const { return std::int64_t{plan_.gpu().lanes} * plan_.gpu().vector_elements; }
+  std::int64_t full_chunks() const { return plan_.part_elements / step_elements(); }
+  std::int64_t batch_chunks(const Step& step) const;
+
+  const Instruction& at(ValueId id) const { return program_.instructions[static_cast<std::size_t>(id)]; }
+  bool is_used(ValueId id) const;
+  Chunk chunk_at(llvm::Value* offset, std::int64_t index);
+
+  Result<void> lower_sweep(const Step& step);
+  void lower_singles(const Step& step);
+  void lower_loop(const Step& step);
+  void lower_chunks(const Step& step, std::int64_t first, std::int64_t last);
+  // Values of chunks numbered from `slot` on: all loads, then what is computed, then all stores.
+  void lower_batch(const Step& step, std::span<const Chunk> chunks, std::size_t slot);
+  void lower_element(ValueId id, const Chunk& chunk, std::size_t slot);
+  void accumulate(Sum& sum, const Instruction& instruction, const Chunk& chunk, std::size_t slot);
+  void lower_stores(const Step& step, const Chunk& chunk, std::size_t slot);
+  Result<void> finish_sums(const Step& step);
+
+  llvm::Value* argument(ValueId id, std::size_t slot, std::size_t element) const;
+  Elements elements_of(ValueId id, std::size_t slot) const;
+  llvm::BasicBlock* new_block(const std::string& name) { return llvm::BasicBlock::Create(ir_.getContext(), name, &kernel_); }
+
+  const Plan& plan_;
+  const Program& program_;
+  llvm::IRBuilder<>& ir_;
+  llvm::Function& kernel_;
+  Thread thread_;
+  Memory memory_;
+  std::vector<llvm::Value*> single_;                   // by id: values of one per thread
+  std::vector<std::map<ValueId, Elements>> elements_;  // by chunk (unrolled) or place in the batch: values per element
+  std::vector<std::pair<ValueId, Sum>> sums_;          // of the sweep being lowered
+};
+
+// A batch is as long as registers allow, at most 4 chunks. A loop runs over several: what two sweeps read in straight code would
+// be kept.
+std::int64_t Lowering::batch_chunks(const Step& step) const {
+  std::int64_t bytes_per_element = 0;
+  for (ValueId id = step.begin; id < step.end; ++id) {
+    if (at(id).op == Op::load && at(id).domain == Domain::element) bytes_per_element += size_bytes(at(id).dtype);
+  }
+  const std::int64_t room = plan_.gpu().block_threads > 512 ? kBatchBytes / 4 : kBatchBytes;
+  const std::int64_t chunk_bytes = std::max<std::int64_t>(1, bytes_per_element) * plan_.gpu().vector_elements;
+  const std::int64_t most = std::clamp<std::int64_t>(room / chunk_bytes, 1, 4);
+  if (!is_looped()) return most;
+  return std::min(most, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(full_chunks() / 2))));
+}
+
+bool Lowering::is_used(ValueId id) const {
+  return std::any_of(program_.instructions.begin(), program_.instructions.end(), [&](const Instruction& instruction) {
+    return std::find(instruction.arguments.begin(), instruction.arguments.end(), id) != instruction.arguments.end();
+  });
+}
+
+// Chunk `index` counted from the one at `offset`. Only the part's last chunk can reach past its end.
+Chunk Lowering::chunk_at(llvm::Value* offset, std::int64_t index) {
+  Chunk chunk{offset, index * step_elements(), {}};
+  if (offset != thread_.lane_offset || index < full_chunks()) return chunk;
+  const std::int64_t left = plan_.part_elements - chunk.more;
+  for (int begin = 0; begin < plan_.gpu().vector_elements; begin += granule_elements(plan_)) {
+    llvm::Value* limit = ir_.getInt64(static_cast<std::uint64_t>(std::max<std::int64_t>(left - begin, 0)));
+    chunk.inside.push_back(ir_.CreateICmpULT(offset, limit, "inside"));
+  }
+  return chunk;
+}
+
+llvm::Value* Lowering::argument(ValueId id, std::size_t slot, std::size_t element) const {
+  if (id == kNoValue) return nullptr;
+  if (at(id).domain != Domain::element) return single_[static_cast<std::size_t>(id)];
+  return elements_[slot].at(id).values[element];
+}
+
+Elements Lowering::elements_of(ValueId id, std::size_t slot) const {
+  if (at(id).domain == Domain::element) return elements_[slot].at(id);
+  const auto count = static_cast<std::size_t>(plan_.gpu().vector_elements);
+  return {std::vector<llvm::Value*>(count, single_[static_cast<std::size_t>(id)]), nullptr, Dtype::f32};
+}
+
+void Lowering::lower_singles(const Step& step) {
+  for (ValueId id = step.begin; id < step.end; ++id) {
+    const Instruction& instruction = at(id);
+    if (instruction.domain == Domain::element || instruction.op == Op::reduce_dot) continue;
+    std::array<llvm::Value*, 3> arguments{};
+    for (std::size_t i = 0; i < 3; ++i) arguments[i] = argument(instruction.arguments[i], 0, 0);
+    single_[static_cast<std::size_t>(id)] =
+        instruction.op == Op::load ? memory_.load_of_head(instruction.operand) : compute(ir_, instruction, arguments);
+  }
+}
+
+void Lowering::lower_element(ValueId id, const Chunk& chunk, std::size_t slot) {
+  const Instruction& instruction = at(id);
+  Elements& result = elements_[slot][id];
+  if (instruction.op == Op::load) {
+    result = memory_.load(instruction.operand, chunk);
+    return;
+  }
+  if (instruction.op == Op::round_to) {
+    result = round_elements(ir_, elements_of(instruction.arguments[0], slot), instruction.dtype);
+    return;
+  }
+  result = {};
+  for (std::size_t element = 0; element < static_cast<std::size_t>(plan_.gpu().vector_elements); ++element) {
+    std::array<llvm::Value*, 3> arguments{};
+    for (std::size_t i = 0; i < 3; ++i) arguments[i] = argument(instruction.arguments[i], slot, element);
+    result.values.push_back(compute(ir_, instruction, arguments));
+  }
+}
+
+void Lowering::accumulate(Sum& sum, const Instruction& instruction, const Chunk& chunk, std::size_t slot) {
+  const int granule = granule_elements(plan_);
+  llvm::Value* before = sum.partial_sum;
+  for (int i = 0; i < plan_.gpu().vector_elements; ++i) {
+    const auto element = static_cast<std::size_t>(i);
+    sum.partial_sum = ir_.CreateIntrinsic(
+        llvm::Intrinsic::fma, {ir_.getFloatTy()},
+        {argument(instruction.arguments[0], slot, element), argument(instruction.arguments[1], slot, element), sum.partial_sum},
+        nullptr, sum.name);
+    if (chunk.inside.empty() || (i + 1) % granule != 0) continue;
+    sum.partial_sum = ir_.CreateSelect(chunk.inside[static_cast<std::size_t>(i / granule)], sum.partial_sum, before, sum.name);
+    before = sum.partial_sum;
+  }
+}
+
+void Lowering::lower_stores(const Step& step, const Chunk& chunk, std::size_t slot) {
+  for (int granule = 0; granule < plan_.gpu().vector_elements / granule_elements(plan_); ++granule) {
+    llvm::BasicBlock* after = nullptr;
+    if (!chunk.inside.empty()) {
+      llvm::BasicBlock* inside = new_block("store_inside");
+      after = new_block("stored");
+      ir_.CreateCondBr(chunk.inside[static_cast<std::size_t>(granule)], inside, after);
+      ir_.SetInsertPoint(inside);
+    }
+    for (ValueId id = step.begin; id < step.end; ++id) {
+      if (at(id).op == Op::store) memory_.store(at(id).operand, chunk, granule, elements_of(at(id).arguments[0], slot));
+    }
+    if (after == nullptr) continue;
+    ir_.CreateBr(after);
+    ir_.SetInsertPoint(after);
+  }
+}
+
+void Lowering::lower_batch(const Step& step, std::span<const Chunk> chunks, std::size_t slot) {
+  if (elements_.size() < slot + chunks.size()) elements_.resize(slot + chunks.size());
+  auto each = [&](auto&& lower) {
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      for (ValueId id = step.begin; id < step.end; ++id) {
+        if (at(id).domain == Domain::element) lower(id, chunks[i], slot + i);
+      }
+    }
+  };
+  each([&](ValueId id, const Chunk& chunk, std::size_t at_slot) {
+    if (at(id).op == Op::load) lower_element(id, chunk, at_slot);
+  });
+  each([&](ValueId id, const Chunk& chunk, std::size_t at_slot) {
+    if (at(id).op != Op::load && at(id).op != Op::store) lower_element(id, chunk, at_slot);
+  });
+  for (auto& [id, sum] : sums_) {
+    for (std::size_t i = 0; i < chunks.size(); ++i) accumulate(sum, at(id), chunks[i], slot + i);
+  }
+  for (std::size_t i = 0; i < chunks.size(); ++i) lower_stores(step, chunks[i], slot + i);
+}
+
+void Lowering::lower_chunks(const Step& step, std::int64_t first, std::int64_t last) {
+  const std::int64_t batch = batch_chunks(step);
+  for (std::int64_t begin = first; begin < last; begin += batch) {
+    std::vector<Chunk> chunks;
+    for (std::int64_t i = begin; i < std::min(last, begin + batch); ++i) chunks.push_back(chunk_at(thread_.lane_offset, i));
+    lower_batch(step, chunks, is_looped() ? 0 : static_cast<std::size_t>(begin));
+  }
+}
+
+// The batches of full chunks.
+void Lowering::lower_loop(const Step& step) {
+  const std::int64_t batch = batch_chunks(step), batches = full_chunks() / batch;
+  llvm::BasicBlock* before = ir_.GetInsertBlock();
+  llvm::BasicBlock* loop = new_block("loop");
+  llvm::BasicBlock* after = new_block("looped");
+  ir_.CreateBr(loop);
+  ir_.SetInsertPoint(loop);
+  llvm::PHINode* round = ir_.CreatePHI(ir_.getInt64Ty(), 2, "round");
+  llvm::PHINode* offset = ir_.CreatePHI(ir_.getInt64Ty(), 2, "offset");
+  std::vector<llvm::PHINode*> partial_sums;
+  for (auto& [id, sum] : sums_) {
+    partial_sums.push_back(ir_.CreatePHI(ir_.getFloatTy(), 2, sum.name));
+    partial_sums.back()->addIncoming(sum.partial_sum, before);
+    sum.partial_sum = partial_sums.back();
+  }
+  std::vector<Chunk> chunks;
+  for (std::int64_t i = 0; i < batch; ++i) chunks.push_back(chunk_at(offset, i));
+  lower_batch(step, chunks, 0);
+
+  llvm::Value* next_round = ir_.CreateAdd(round, ir_.getInt64(1));
+  llvm::Value* next_offset = ir_.CreateAdd(offset, ir_.getInt64(static_cast<std::uint64_t>(batch * step_elements())));
+  round->addIncoming(ir_.getInt64(0), before);
+  round->addIncoming(next_round, ir_.GetInsertBlock());
+  offset->addIncoming(thread_.lane_offset, before);
+  offset->addIncoming(next_offset, ir_.GetInsertBlock());
+  for (std::size_t i = 0; i < sums_.size(); ++i) partial_sums[i]->addIncoming(sums_[i].second.partial_sum, ir_.GetInsertBlock());
+  ir_.CreateCondBr(ir_.CreateICmpULT(next_round, ir_.getInt64(static_cast<std::uint64_t>(batches))), loop, after);
+  ir_.SetInsertPoint(after);
+  lower_chunks(step, batches * batch, plan_.gpu().chunks);
+}
+
+Result<void> Lowering::finish_sums(const Step& step) {
+  std::vector<Sum> sums;
+  for (const auto& [id, sum] : sums_) sums.push_back(sum);
+  HEADNORM_CHECK(reduce(plan_, ir_, thread_, fmt::format("{}_partials_{}", kernel_.getName().str(), step.begin), sums));
+  for (std::size_t i = 0; i < sums.size(); ++i) single_[static_cast<std::size_t>(sums_[i].first)] = sums[i].partial_sum;
+  return {};
+}
+
+Result<void> Lowering::lower_sweep(const Step& step) {
+  lower_singles(step);
+  sums_.clear();
+  for (ValueId id = step.begin; id < step.end; ++id) {
+    if (at(id).op != Op::reduce_dot || !is_used(id)) continue;
+    llvm::Value* zero = llvm::ConstantFP::get(ir_.getFloatTy(), 0.0);
+    sums_.push_back({id, Sum{at(id).domain, zero, at(id).name}});
+  }
+  if (is_looped())
+    lower_loop(step);
+  else
+    lower_chunks(step, 0, plan_.gpu().chunks);
+  return finish_sums(step);
+}
+
+Result<void> Lowering::run() {
+  for (const Step& step : program_.steps) {
+    const bool is_last = &step == &program_.steps.back();
+    if (is_last) {  // only now may threads leave: no shuffle or barrier follows
+      llvm::BasicBlock* write = new_block("write");
+      llvm::BasicBlock* leave = new_block("leave");
+      ir_.CreateCondBr(thread_.stores, write, leave);
+      ir_.SetInsertPoint(leave);
+      ir_.CreateRetVoid();
+      ir_.SetInsertPoint(write);
+    }
+    if (step.kind == StepKind::scalars)
+      lower_singles(step);
+    else
+      HEADNORM_CHECK(lower_sweep(step));
+  }
+  ir_.CreateRetVoid();
+  return {};
+}
+
+llvm::Function& create_kernel(const Plan& plan, llvm::Module& module) {
+  llvm::LLVMContext& context = module.getContext();
+  const std::vector<Parameter> parameters = launch_parameters(plan.spec);
+  std::vector<llvm::Type*> types;
+  for (const Parameter& parameter : parameters) {
+    types.push_back(parameter.kind == ParameterKind::pointer ? static_cast<llvm::Type*>(llvm::PointerType::get(context, 1))
+                                                             : llvm::Type::getInt64Ty(context));
+  }
+  llvm::Function& kernel = *llvm::Function::Create(llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false),
+                                                   llvm::Function::ExternalLinkage, entry_name(plan), module);
+  kernel.setCallingConv(llvm::CallingConv::PTX_Kernel);
+  kernel.addFnAttr("nvvm.reqntid", fmt::to_string(plan.gpu().block_threads));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto index = static_cast<unsigned>(i);
+    kernel.getArg(index)->setName(parameters[i].name);
+    if (parameters[i].kind != ParameterKind::pointer) continue;
+    const llvm::Align align(static_cast<std::uint64_t>(operand_access_bytes(plan, parameters[i].operand)));
+    kernel.addParamAttr(index, llvm::Attribute::getWithAlignment(context, align));
+    if (is_row_operand(parameters[i].operand)) continue;  // may alias one another
+    kernel.addParamAttr(index, llvm::Attribute::NoAlias);
+    kernel.addParamAttr(index, llvm::Attribute::ReadOnly);
+  }
+  return kernel;
+}
+
+}  // namespace
+
+Result<void> lower(const Plan& plan, const Program& program, llvm::Module& module) {
+  HEADNORM_CHECK(check_target(plan.target));
+  const bool reload = plan.gpu_schedule().residency == Residency::reload;
+  const Program form = reload ? program::rematerialise(program) : program;
+  llvm::Function& kernel = create_kernel(plan, module);
+  llvm::IRBuilder<> ir(llvm::BasicBlock::Create(module.getContext(), "entry", &kernel));
+  return Lowering(plan, form, ir, kernel).run();
+}
 
 }  // namespace headnorm::nvptx

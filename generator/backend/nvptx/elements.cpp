@@ -1,0 +1,179 @@
+#include "generator/backend/nvptx/elements.h"
+
+#include <numeric>
+
+namespace headnorm::nvptx {
+
+using program::Instruction;
+using program::Op;
+
+namespace {
+
+llvm::Type* vector_of(llvm::Type* element, std::size_t count) {
+  if (count == 1) return element;
+  return llvm::FixedVectorType::get(element, static_cast<unsigned>(count));
+}
+
+llvm::Value* extract(llvm::IRBuilder<>& ir, llvm::Value* vector, std::size_t i) {
+  return vector->getType()->isVectorTy() ? ir.CreateExtractElement(vector, i) : vector;
+}
+
+llvm::Value* gather(llvm::IRBuilder<>& ir, const std::vector<llvm::Value*>& values) {
+  if (values.size() == 1) return values[0];
+  llvm::Value* vector = llvm::PoisonValue::get(vector_of(values[0]->getType(), values.size()));
+  for (std::size_t i = 0; i < values.size(); ++i) vector = ir.CreateInsertElement(vector, values[i], i);
+  return vector;
+}
+
+llvm::Value* pack(llvm::IRBuilder<>& ir, const std::vector<llvm::Value*>& values, Dtype dtype) {
+  llvm::Value* vector = gather(ir, values);
+  return dtype == Dtype::f32 ? vector : ir.CreateFPTrunc(vector, vector_of(element_type(ir, dtype), values.size()));
+}
+
+// bf16 is the upper half of f32: a shift and a mask on pairs take one instruction an element, where LLVM's conversion takes two.
+std::vector<llvm::Value*> unpack_bf16(llvm::IRBuilder<>& ir, llvm::Value* packed, std::size_t count) {
+  std::vector<llvm::Value*> values;
+  if (count == 1) {
+    llvm::Value* bits = ir.CreateZExt(ir.CreateBitCast(packed, ir.getInt16Ty()), ir.getInt32Ty());
+    return {ir.CreateBitCast(ir.CreateShl(bits, 16), ir.getFloatTy())};
+  }
+  llvm::Value* pairs = ir.CreateBitCast(packed, vector_of(ir.getInt32Ty(), count / 2));
+  for (std::size_t i = 0; i < count / 2; ++i) {
+    llvm::Value* pair = extract(ir, pairs, i);
+    values.push_back(ir.CreateBitCast(ir.CreateShl(pair, 16), ir.getFloatTy()));
+    values.push_back(ir.CreateBitCast(ir.CreateAnd(pair, 0xffff0000u), ir.getFloatTy()));
+  }
+  return values;
+}
+
+std::vector<llvm::Value*> unpack(llvm::IRBuilder<>& ir, llvm::Value* packed, Dtype dtype, std::size_t count) {
+  if (dtype == Dtype::bf16) return unpack_bf16(ir, packed, count);
+  std::vector<llvm::Value*> values;
+  for (std::size_t i = 0; i < count; ++i) {
+    llvm::Value* value = extract(ir, packed, i);
+    values.push_back(dtype == Dtype::f32 ? value : ir.CreateFPExt(value, ir.getFloatTy()));
+  }
+  return values;
+}
+
+llvm::Value* constant(llvm::IRBuilder<>& ir, double value) { return llvm::ConstantFP::get(ir.getFloatTy(), value); }
+
+// The intrinsics hand NaN on; comparing and selecting would take four instructions.
+llvm::Value* clamp(llvm::IRBuilder<>& ir, llvm::Value* value, double low, double high) {
+  value = ir.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, value, constant(ir, low));
+  return ir.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, value, constant(ir, high));
+}
+
+}  // namespace
+
+int granule_elements(const Plan& plan) {
+  return static_cast<int>(std::gcd(plan.part_elements, static_cast<std::int64_t>(plan.gpu().vector_elements)));
+}
+
+llvm::Value* compute(llvm::IRBuilder<>& ir, const Instruction& instruction, const std::array<llvm::Value*, 3>& a) {
+  switch (instruction.op) {
+    case Op::constant:
+      return constant(ir, instruction.immediates[0]);
+    case Op::add:
+      return ir.CreateFAdd(a[0], a[1], instruction.name);
+    case Op::sub:
+      return ir.CreateFSub(a[0], a[1], instruction.name);
+    case Op::mul:
+      return ir.CreateFMul(a[0], a[1], instruction.name);
+    case Op::div:
+      return ir.CreateFDiv(a[0], a[1], instruction.name);
+    case Op::fma:
+      return ir.CreateIntrinsic(llvm::Intrinsic::fma, {ir.getFloatTy()}, {a[0], a[1], a[2]}, nullptr, instruction.name);
+    case Op::abs:
+      return ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a[0], nullptr, instruction.name);
+    case Op::clamp:
+      return clamp(ir, a[0], instruction.immediates[0], instruction.immediates[1]);
+    case Op::rsqrt:
+      return ir.CreateIntrinsic(llvm::Intrinsic::nvvm_rsqrt_approx_f, llvm::ArrayRef<llvm::Type*>{}, {a[0]}, nullptr,
+                                instruction.name);
+    case Op::round_to:
+      return unpack(ir, pack(ir, {a[0]}, instruction.dtype), instruction.dtype, 1)[0];
+    case Op::load:
+    case Op::store:
+    case Op::reduce_dot:
+      break;  // not elementwise
+  }
+  return nullptr;
+}
+
+Elements round_elements(llvm::IRBuilder<>& ir, const Elements& elements, Dtype dtype) {
+  Elements rounded;
+  rounded.packed = pack(ir, elements.values, dtype);
+  rounded.packed_dtype = dtype;
+  rounded.values = unpack(ir, rounded.packed, dtype, elements.values.size());
+  return rounded;
+}
+
+int Memory::access_elements(Operand operand) const {
+  return operand_access_bytes(plan_, operand) / size_bytes(operand_dtype(plan_.spec, operand));
+}
+
+// A granule past the end is given the address of the part's start, so that no branch and no fault comes from loading it.
+llvm::Value* Memory::address(Operand operand, const Chunk& chunk, int element) {
+  llvm::Type* type = element_type(ir_, operand_dtype(plan_.spec, operand));
+  llvm::Value* offset = chunk.offset;
+  std::int64_t more = chunk.more + element;
+  if (!chunk.inside.empty()) {
+    const int granule = element / granule_elements(plan_), begin = granule * granule_elements(plan_);
+    llvm::Value* start = ir_.CreateAdd(offset, ir_.getInt64(static_cast<std::uint64_t>(chunk.more + begin)));
+    offset = ir_.CreateSelect(chunk.inside[static_cast<std::size_t>(granule)], start, ir_.getInt64(0), "offset");
+    more = element - begin;
+  }
+  llvm::Value* base = ir_.CreateGEP(type, thread_.part[static_cast<std::size_t>(operand)], offset);
+  return ir_.CreateGEP(type, base, ir_.getInt64(static_cast<std::uint64_t>(more)));
+}
+
+llvm::Value* Memory::load_at(Operand operand, llvm::Value* address, int count) {
+  const Dtype dtype = operand_dtype(plan_.spec, operand);
+  llvm::Type* type = vector_of(element_type(ir_, dtype), static_cast<std::size_t>(count));
+  if (dtype == Dtype::bf16) {
+    type = count == 1 ? ir_.getInt16Ty() : vector_of(ir_.getInt32Ty(), static_cast<std::size_t>(count / 2));
+  }
+  llvm::LoadInst* load = ir_.CreateAlignedLoad(
+      type, address, llvm::Align(static_cast<std::uint64_t>(operand_access_bytes(plan_, operand))), to_text(operand));
+  // Weights are never written by the kernel; row operands may be written over (in place) and must not go through the read-only
+  // cache.
+  if (!is_row_operand(operand)) load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(ir_.getContext(), {}));
+  return load;
+}
+
+Elements Memory::load(Operand operand, const Chunk& chunk) {
+  const int access = access_elements(operand);
+  Elements elements;
+  for (int i = 0; i < plan_.gpu().vector_elements; i += access) {
+    llvm::Value* loaded = load_at(operand, address(operand, chunk, i), access);
+    for (llvm::Value* value : unpack(ir_, loaded, operand_dtype(plan_.spec, operand), static_cast<std::size_t>(access)))
+      elements.values.push_back(value);
+  }
+  return elements;
+}
+
+llvm::Value* Memory::load_of_head(Operand operand) {
+  llvm::Value* loaded = load_at(operand, thread_.part[static_cast<std::size_t>(operand)], 1);
+  return unpack(ir_, loaded, operand_dtype(plan_.spec, operand), 1)[0];
+}
+
+void Memory::store(Operand operand, const Chunk& chunk, int granule, const Elements& elements) {
+  const Dtype dtype = operand_dtype(plan_.spec, operand);
+  const int access = access_elements(operand), begin = granule * granule_elements(plan_);
+  const bool is_packed = elements.packed != nullptr && elements.packed_dtype == dtype;
+  llvm::Type* type = element_type(ir_, dtype);
+  for (int i = begin; i < begin + granule_elements(plan_); i += access) {
+    std::vector<llvm::Value*> values;
+    for (int k = i; k < i + access; ++k) {
+      const auto at = static_cast<std::size_t>(k);
+      values.push_back(is_packed ? extract(ir_, elements.packed, at) : elements.values[at]);
+    }
+    llvm::Value* base = ir_.CreateGEP(type, thread_.part[static_cast<std::size_t>(operand)], chunk.offset);
+    llvm::Value* to = ir_.CreateGEP(type, base, ir_.getInt64(static_cast<std::uint64_t>(chunk.more + i)));
+    ir_.CreateAlignedStore(is_packed ? gather(ir_, values) : pack(ir_, values, dtype), to,
+                           llvm::Align(static_cast<std::uint64_t>(operand_access_bytes(plan_, operand))));
+  }
+}
+
+}  // namespace headnorm::nvptx

@@ -1,0 +1,56 @@
+// Elements of one lane: arithmetic on f32 values, conversion from and to the types in memory, loads and stores.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "generator/backend/nvptx/thread.h"
+#include "generator/program/program.h"
+
+namespace headnorm::nvptx {
+
+// A value of a program for the elements of one vector, or a single value per thread.
+struct Elements {
+  std::vector<llvm::Value*> values;  // f32
+  // The same values as they stand in memory, where a rounding has made them: storing them needs no second conversion.
+  llvm::Value* packed = nullptr;
+  Dtype packed_dtype = Dtype::f32;
+};
+
+// Place of a lane's vector within the part.
+struct Chunk {
+  llvm::Value* offset = nullptr;  // i64, in elements from the start of the part, to which `more` is added
+  std::int64_t more = 0;
+  // Whether each granule of the vector lies within the part; empty: all do.
+  std::vector<llvm::Value*> inside;
+};
+
+// Elements that lie within a part or past its end together: the vector, or what of it divides the part.
+int granule_elements(const Plan& plan);
+
+// The result of an elementwise operation for one element.
+llvm::Value* compute(llvm::IRBuilder<>& ir, const program::Instruction& instruction, const std::array<llvm::Value*, 3>& arguments);
+Elements round_elements(llvm::IRBuilder<>& ir, const Elements& elements, Dtype dtype);
+
+class Memory {
+ public:
+  Memory(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread) : plan_(plan), ir_(ir), thread_(thread) {}
+
+  // Elements of granules past the end of the part are valid numbers of no meaning.
+  Elements load(Operand operand, const Chunk& chunk);
+  // The weight of the thread's head, of a gamma per head.
+  llvm::Value* load_of_head(Operand operand);
+  // One granule of the vector.
+  void store(Operand operand, const Chunk& chunk, int granule, const Elements& elements);
+
+ private:
+  llvm::Value* address(Operand operand, const Chunk& chunk, int element);
+  llvm::Value* load_at(Operand operand, llvm::Value* address, int count);
+  int access_elements(Operand operand) const;
+
+  const Plan& plan_;
+  llvm::IRBuilder<>& ir_;
+  const Thread& thread_;
+};
+
+}  // namespace headnorm::nvptx

@@ -1,0 +1,45 @@
+#include "generator/backend/nvptx/header.h"
+
+#include <fmt/format.h>
+
+#include "core/artifact.h"
+
+namespace headnorm::nvptx {
+namespace {
+
+std::string describe(const Plan& plan, const Parameter& parameter) {
+  switch (parameter.kind) {
+    case ParameterKind::stride:
+      return "i64, elements from one row to the next";
+    case ParameterKind::rows:
+      return "i64, at least 1";
+    case ParameterKind::pointer:
+      break;
+  }
+  const KernelSpec& spec = plan.spec;
+  const std::int64_t elements = operand_elements(spec, parameter.operand);
+  const std::string shape = is_row_operand(parameter.operand) ? fmt::format("[rows, {}]", elements) : fmt::format("[{}]", elements);
+  return fmt::format("{} {}, aligned to {} bytes", to_text(operand_dtype(spec, parameter.operand)), shape,
+                     operand_access_bytes(plan, parameter.operand));
+}
+
+}  // namespace
+
+std::string render_header(const Plan& plan) {
+  const GpuPlan& shape = plan.gpu();
+  std::string text = fmt::format("// {}\n", entry_name(plan));
+  auto line = [&](std::string_view key, const std::string& value) { text += fmt::format("//   {:<14} {}\n", key, value); };
+  line("spec", to_text(plan.spec));
+  line("schedule", to_text(plan.schedule));
+  line("target", to_text(plan.target));
+  line("block", fmt::format("{} threads: {} groups of {} parts of {} elements, {} lanes a part", shape.block_threads,
+                            shape.groups_per_block, plan.parts_per_group, plan.part_elements, shape.lanes));
+  line("grid", fmt::format("ceil(rows * {} / {}) blocks in x; at most {} rows", plan.groups_per_row, shape.groups_per_block,
+                           shape.max_rows_per_launch));
+  line("shared memory", fmt::format("{} bytes, static", shape.shared_bytes));
+  text += "// parameters\n";
+  for (const Parameter& parameter : launch_parameters(plan.spec)) line(parameter.name, describe(plan, parameter));
+  return text + "\n";
+}
+
+}  // namespace headnorm::nvptx
