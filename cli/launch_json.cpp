@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 
 #include "core/artifact.h"
 #include "core/launch_abi.h"
@@ -42,12 +41,10 @@ Json alignment_json(const Plan& plan) {
   Json alignment = Json::object();
   for (Operand operand : kOperands) {
     if (!has_operand(plan.spec, operand)) continue;
-    int bytes = size_bytes(operand_dtype(plan.spec, operand));
     if (plan.target.kind == TargetKind::gpu)
-      bytes = std::max(bytes, plan.gpu().access_bytes);
+      alignment[to_text(operand)] = operand_access_bytes(plan, operand);
     else
-      bytes = is_output(operand) ? plan.host().y_alignment : 1;
-    alignment[to_text(operand)] = bytes;
+      alignment[to_text(operand)] = is_output(operand) ? plan.host().y_alignment : 1;
   }
   return alignment;
 }

@@ -21,6 +21,10 @@ void add_host(const HostPlan& shape, Json& json) {
   json["y_alignment"] = shape.y_alignment;
 }
 
+Json reduction_json(const GpuReduction& reduction) {
+  return {{"shuffle_lanes", reduction.shuffle_lanes}, {"partials", reduction.partials}};
+}
+
 void add_gpu(const GpuPlan& shape, Json& json) {
   json["lanes"] = shape.lanes;
   json["vector_elements"] = shape.vector_elements;
@@ -28,7 +32,8 @@ void add_gpu(const GpuPlan& shape, Json& json) {
   json["exact"] = shape.exact;
   json["groups_per_block"] = shape.groups_per_block;
   json["block_threads"] = shape.block_threads;
-  json["warps_per_part"] = shape.warps_per_part;
+  json["over_part"] = reduction_json(shape.over_part);
+  json["over_group"] = reduction_json(shape.over_group);
   json["shared_bytes"] = shape.shared_bytes;
   json["access_bytes"] = shape.access_bytes;
   json["max_rows_per_launch"] = shape.max_rows_per_launch;

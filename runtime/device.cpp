@@ -114,9 +114,7 @@ bool satisfies_alignment(const Plan& plan, const LaunchArguments& arguments) {
                               is_aligned(plan.spec, arguments, Operand::residual_out, alignment));
   }
   return std::all_of(std::begin(kOperands), std::end(kOperands), [&](Operand operand) {
-    // An element is never taken apart: its own size is the least.
-    const int alignment = std::max(plan.gpu().access_bytes, size_bytes(operand_dtype(plan.spec, operand)));
-    return is_aligned(plan.spec, arguments, operand, alignment);
+    return is_aligned(plan.spec, arguments, operand, operand_access_bytes(plan, operand));
   });
 }
 
