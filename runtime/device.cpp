@@ -78,7 +78,7 @@ bool is_aligned(const KernelSpec& spec, const LaunchArguments& arguments, Operan
   if (!has_operand(spec, operand)) return true;
   if (!is_multiple(arguments.address(operand), alignment)) return false;
   if (!is_row_operand(operand) || arguments.rows <= 1) return true;
-  return arguments.stride(operand) * size_bytes(operand_dtype(spec, operand)) % alignment == 0;
+  return arguments.stride(operand) % alignment * size_bytes(operand_dtype(spec, operand)) % alignment == 0;  // no overflow
 }
 
 }  // namespace

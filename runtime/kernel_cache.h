@@ -22,9 +22,10 @@ class KernelCache {
   KernelCache(Device& device, Database* database, CodegenBackend* backend, JitMode mode);
   ~KernelCache();
 
-  // Errors: of the compiler, of loading, or user/environment if the kernel is stored nowhere and compiling is forbidden or
-  // impossible.
-  Result<std::shared_ptr<const LoadedKernel>> get(const Plan& plan);
+  // `stored_by` is the identity of a backend, perhaps of another version, whose stored kernel of this plan serves where this
+  // process cannot compile: that of the kernel kept with a record. Errors: of the compiler (to all who wait for it; the next call
+  // tries again), of loading, or user/environment if the kernel is stored nowhere and compiling is forbidden or impossible.
+  Result<std::shared_ptr<const LoadedKernel>> get(const Plan& plan, const std::string& stored_by = {});
 
   struct Counters {
     int memory_hits = 0, database_hits = 0, compilations = 0;

@@ -63,11 +63,15 @@ class Database {
 
   // Replaces a record of the same id, unless that one has better evidence.
   virtual Result<void> publish(const Record& record) = 0;
+  // A failure is a warning too, unless the database is read_only.
   virtual Result<StoredKernel> store_kernel(const Artifact& artifact) = 0;
   // The artifact if its file is there and whole; none otherwise.
   virtual Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) = 0;
   // By Artifact::key, for kernels compiled on a miss: kernels/<key>.json names the hash.
   virtual Result<std::optional<Artifact>> find_kernel(const std::string& artifact_key) = 0;
+
+  // Hands a message to DatabaseOptions::warn, unless one of this kind went there before.
+  virtual void warn(const std::string& kind, const std::string& message) = 0;
 
   // Reads every file and says what is damaged.
   virtual Result<std::vector<Damage>> check() = 0;

@@ -30,6 +30,7 @@ class DirectoryDatabase final : public Database {
   Result<StoredKernel> store_kernel(const Artifact& artifact) override;
   Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) override;
   Result<std::optional<Artifact>> find_kernel(const std::string& artifact_key) override;
+  void warn(const std::string& kind, const std::string& message) override;
   Result<std::vector<Damage>> check() override;
 
  private:
@@ -41,8 +42,6 @@ class DirectoryDatabase final : public Database {
   Result<void> publish_file(const Record& record, const std::string& json);
   Result<void> refresh();  // brings index_ up to date; mutex_ held
   void write_index();      // index.json; mutex_ held
-  // Hands the message on, once for each kind of trouble.
-  void warn(const std::string& kind, const std::string& message);
   void warn(const std::string& kind, const Error& error) { warn(kind, error.message + "; " + error.remedy); }
 
   Directory root_;

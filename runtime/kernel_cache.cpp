@@ -1,0 +1,130 @@
+#include "runtime/kernel_cache.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <future>
+#include <mutex>
+#include <unordered_map>
+
+namespace headnorm {
+namespace {
+
+using Kernel = std::shared_ptr<const LoadedKernel>;
+
+// One for each kernel, whoever compiles it.
+std::string memory_key(const Plan& plan) {
+  return fmt::format("{};{};{}", to_text(plan.spec), to_text(plan.schedule), to_text(plan.target));
+}
+
+// A kernel, or the promise of one.
+struct Slot {
+  std::shared_future<Result<Kernel>> kernel;
+  pid_t maker = 0;
+
+  bool ready() const { return kernel.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+  // Whether a kernel will never come: its maker is a thread that fork() left behind in the parent.
+  bool abandoned() const { return !ready() && maker != ::getpid(); }
+};
+
+}  // namespace
+
+struct KernelCache::State {
+  Device& device;
+  Database* database;
+  CodegenBackend* backend;
+  JitMode mode;
+
+  std::mutex mutex;  // of all below
+  std::unordered_map<std::string, Slot> slots;
+  Counters counters;
+
+  bool can_compile() const { return backend != nullptr && mode == JitMode::allowed; }
+
+  void count(int Counters::*counter) {
+    const std::lock_guard lock(mutex);
+    ++(counters.*counter);
+  }
+
+  // None if it is not stored, or stored and of no use.
+  Kernel load_stored(const Plan& plan, const std::string& identity) {
+    if (database == nullptr) return nullptr;
+    const Result<std::optional<Artifact>> artifact = database->find_kernel(artifact_key(plan, identity));
+    if (!artifact.ok() || !artifact->has_value()) return nullptr;
+    Result<Kernel> kernel = device.load(**artifact, plan);
+    if (!kernel.ok()) {
+      database->warn("kernel", fmt::format("the stored kernel {} is passed over: {}", (*artifact)->key, kernel.error().message));
+      return nullptr;
+    }
+    count(&Counters::database_hits);
+    return std::move(*kernel);
+  }
+
+  Result<Kernel> compile(const Plan& plan) {
+    count(&Counters::compilations);
+    HEADNORM_TRY(const Artifact artifact, backend->compile(plan));
+    HEADNORM_TRY(Kernel kernel, device.load(artifact, plan));
+    // A kernel that cannot be stored serves from memory; the database has said why.
+    if (database != nullptr) (void)database->store_kernel(artifact);
+    return kernel;
+  }
+
+  Error missing(const Plan& plan) const {
+    const bool forbidden = backend != nullptr;
+    std::string message = fmt::format("no kernel of spec '{}' with schedule '{}' for {} is stored{}, and {}", to_text(plan.spec),
+                                      to_text(plan.schedule), to_text(plan.target),
+                                      database == nullptr ? "" : fmt::format(" in '{}'", database->directory().string()),
+                                      forbidden ? "compiling is forbidden" : "this program has no compiler");
+    std::string remedy =
+        fmt::format("store it with `headnorm tune --spec '{}' --rows R --device {} --db DIR`, or {}", to_text(plan.spec),
+                    device.info().id, forbidden ? "allow compiling" : "use a build with the generator");
+    return forbidden ? user_error(std::move(message), std::move(remedy)) : environment_error(std::move(message), std::move(remedy));
+  }
+
+  Result<Kernel> make(const Plan& plan, const std::string& stored_by) {
+    if (backend != nullptr) {
+      if (Kernel kernel = load_stored(plan, backend->identity())) return kernel;
+    }
+    if (can_compile()) return compile(plan);
+    if (!stored_by.empty()) {
+      if (Kernel kernel = load_stored(plan, stored_by)) return kernel;
+    }
+    return missing(plan);
+  }
+};
+
+KernelCache::KernelCache(Device& device, Database* database, CodegenBackend* backend, JitMode mode)
+    : state_(new State{device, database, backend, mode, {}, {}, {}}) {}
+
+KernelCache::~KernelCache() = default;
+
+Result<std::shared_ptr<const LoadedKernel>> KernelCache::get(const Plan& plan, const std::string& stored_by) {
+  const std::string key = memory_key(plan);
+  std::promise<Result<Kernel>> promise;
+  {
+    std::unique_lock lock(state_->mutex);
+    Slot& slot = state_->slots[key];
+    if (slot.kernel.valid() && !slot.abandoned()) {
+      ++state_->counters.memory_hits;
+      const std::shared_future<Result<Kernel>> kernel = slot.kernel;
+      lock.unlock();
+      return kernel.get();
+    }
+    slot = {promise.get_future().share(), ::getpid()};
+  }
+  Result<Kernel> kernel = state_->make(plan, stored_by);
+  if (!kernel.ok()) {
+    const std::lock_guard lock(state_->mutex);
+    state_->slots.erase(key);
+  }
+  promise.set_value(kernel);
+  return kernel;
+}
+
+KernelCache::Counters KernelCache::counters() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->counters;
+}
+
+}  // namespace headnorm
