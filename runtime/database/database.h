@@ -1,8 +1,9 @@
 // Database: a directory of records and compiled kernels, safe for several processes at once.
 //
 //   DIR/records/<id>.json       one record a file; the truth
-//   DIR/index.json              derived from the records; can be deleted
+//   DIR/index.json              derived from the records, for other programs; never read here, can be deleted
 //   DIR/kernels/<sha256>.<ext>  compiled code of this user, by the hash of its bytes
+//   DIR/kernels/<key>.json      the kernel of an artifact key, by that hash
 //   DIR/journal/<id>.jsonl      candidates of a search that was not finished (the tuner's)
 //
 // Files are published by writing a temporary beside them, syncing and renaming, so that readers see a whole file or none. A damaged
@@ -45,27 +46,33 @@ struct Damage {
 };
 
 struct DatabaseOptions {
-  bool read_only = false;                        // never creates or writes anything
-  std::function<void(const std::string&)> warn;  // called at most once for each kind of trouble; may be empty
+  bool read_only = false;  // never creates or writes anything
+  // Called at most once for each kind of trouble, from any thread that uses the database; must not call it. May be empty.
+  std::function<void(const std::string&)> warn;
 };
 
+// Thread-safe.
 class Database {
  public:
-  // Creates the directory (0700) unless read_only. Errors: environment (cannot be created or read; kernels/ belongs to somebody
-  // else, is a symbolic link or is writable for others; the path is a file), each with the reason and remedy.
+  // Creates the directory (0700) unless read_only. A directory that is there but cannot be added to is used read only, with a
+  // warning. Errors: environment (cannot be created or read; kernels/ belongs to somebody else, is a symbolic link or is writable
+  // for others; the path is a file), each with the reason and remedy; a caller that can do without goes on without a database.
   static Result<std::unique_ptr<Database>> open(const std::filesystem::path& directory, DatabaseOptions options = {});
   virtual ~Database() = default;
 
   virtual const std::filesystem::path& directory() const = 0;
   virtual Result<std::optional<Record>> find(const std::string& id) = 0;                // none if absent or damaged
   virtual Result<std::vector<Record>> list(std::vector<Damage>* damage = nullptr) = 0;  // sorted by spec text, rows, device
+  // Never serves a record of another device (kind, name, target, units). Only the first call reads all records; a later one costs
+  // a system call unless a record was published or removed since. Errors (user): an illegal spec, negative rows.
   virtual Result<Lookup> look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) = 0;
 
-  // Replaces a record of the same id, unless that one has better evidence.
+  // Replaces a record of the same id, unless that one has better evidence. Errors here and of store_kernel: environment (not
+  // written; also a warning, for callers that can do without), internal (nothing that could be read back).
   virtual Result<void> publish(const Record& record) = 0;
   // A failure is a warning too, unless the database is read_only.
   virtual Result<StoredKernel> store_kernel(const Artifact& artifact) = 0;
-  // The artifact if its file is there and whole; none otherwise.
+  // The artifact if its files are there and whole, and this user's own kernels/<key>.json names the same one; none otherwise.
   virtual Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) = 0;
   // By Artifact::key, for kernels compiled on a miss: kernels/<key>.json names the hash.
   virtual Result<std::optional<Artifact>> find_kernel(const std::string& artifact_key) = 0;

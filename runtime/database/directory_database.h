@@ -51,9 +51,9 @@ class DirectoryDatabase final : public Database {
   std::optional<RecordFiles> record_files_;
   std::optional<KernelFiles> kernel_files_;
 
-  std::mutex mutex_;  // of record_files_, index_ and warned_
+  std::mutex mutex_;  // of record_files_ and index_
   RecordIndex index_;
-  std::mutex warn_mutex_;
+  std::mutex warn_mutex_;  // of warned_
   std::set<std::string> warned_;
 };
 

@@ -3,8 +3,10 @@
 
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
