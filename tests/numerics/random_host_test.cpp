@@ -72,23 +72,6 @@ Case random_case(Random& random) {
   return {random_plan(random, spec), rows, random_layout(random, spec)};
 }
 
-void run_case(HostRunner& runner, Random& random, const Case& test) {
-  LaunchTensors tensors(test.plan.spec, test.rows, test.layout);
-  RowValues values;
-  fill_random_weights(random, test.plan.spec, values);
-  tensors.set_weights(values);
-  std::vector<RowValues> inputs;
-  for (std::int64_t row = 0; row < test.rows; ++row) {
-    fill_random_row(random, test.plan.spec, values);
-    tensors.set_row(row, values);
-    inputs.push_back(tensors.inputs(row));
-  }
-  runner.run(test.plan, tensors);
-  const Plan served = runner.serving_plan(test.plan, tensors);
-  for (std::int64_t row = 0; row < test.rows; ++row)
-    ASSERT_EQ(check_row(served, tensors, row, inputs[static_cast<std::size_t>(row)]), "");
-}
-
 class RandomHost : public testing::TestWithParam<int> {};
 
 TEST_P(RandomHost, EqualsTheReferenceWithinTheBound) {
@@ -102,7 +85,7 @@ TEST_P(RandomHost, EqualsTheReferenceWithinTheBound) {
     SCOPED_TRACE(fmt::format(
         "HEADNORM_TEST_SEED={} HEADNORM_TEST_TRIAL={} random_host_test\nspec {}\nschedule {}\ntarget {} rows {} {}", seed, trial,
         to_text(test.plan.spec), to_text(test.plan.schedule), to_text(test.plan.target), test.rows, to_text(test.layout)));
-    run_case(runner, random, test);
+    run_random_rows(runner, test.plan, test.rows, test.layout, random);
     if (HasFailure()) return;
   }
 }

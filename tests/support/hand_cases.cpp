@@ -30,10 +30,10 @@ void add_statistic_cases(std::vector<HandCase>& cases) {
   cases.push_back(make_case("EpsInsideTheRoot", "width=64,head_size=64,x=f32,y=f32,weight=channel:f32", constant(64, 0x1p-10),
                             {constant(64, 1), {}, {}}, constant(64, 0.6986730)));
   const double milli = round_to_dtype(1e-3, Dtype::f32);
-  cases.push_back(make_case("Eps1e-6", "width=64,head_size=64,x=f32,y=f32,weight=channel:f32,eps=1e-06", constant(64, milli),
+  cases.push_back(make_case("EpsOfTheSpec", "width=64,head_size=64,x=f32,y=f32,weight=channel:f32,eps=1e-06", constant(64, milli),
                             {constant(64, 1), {}, {}}, constant(64, 0.7071068)));
-  cases.push_back(make_case("Eps1e-5", "width=64,head_size=64,x=f32,y=f32,weight=channel:f32,eps=1e-05", constant(64, milli),
-                            {constant(64, 1), {}, {}}, constant(64, 0.3015113)));
+  cases.push_back(make_case("LargerEpsOfTheSpec", "width=64,head_size=64,x=f32,y=f32,weight=channel:f32,eps=1e-05",
+                            constant(64, milli), {constant(64, 1), {}, {}}, constant(64, 0.3015113)));
   Row two_heads = constant(64, 1);
   two_heads.resize(128, 100);
   cases.push_back(make_case("StatisticPerHead", "width=128,head_size=64,x=bf16,y=bf16,weight=channel:bf16", two_heads,

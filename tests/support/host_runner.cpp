@@ -186,4 +186,21 @@ std::string check_row(const Plan& plan, LaunchTensors& tensors, std::int64_t row
   return wrong.empty() ? check(Operand::residual_out, reference.residual_out, errors.residual_out) : wrong;
 }
 
+void run_random_rows(HostRunner& runner, const Plan& plan, std::int64_t rows, const Layout& layout, Random& random) {
+  LaunchTensors tensors(plan.spec, rows, layout);
+  RowValues values;
+  fill_random_weights(random, plan.spec, values);
+  tensors.set_weights(values);
+  std::vector<RowValues> inputs;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    fill_random_row(random, plan.spec, values);
+    tensors.set_row(row, values);
+    inputs.push_back(tensors.inputs(row));
+  }
+  runner.run(plan, tensors);
+  const Plan served = runner.serving_plan(plan, tensors);
+  for (std::int64_t row = 0; row < rows; ++row)
+    ASSERT_EQ(check_row(served, tensors, row, inputs[static_cast<std::size_t>(row)]), "");
+}
+
 }  // namespace headnorm::test

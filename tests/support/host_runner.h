@@ -10,6 +10,7 @@
 #include "core/codegen_backend.h"
 #include "core/error_bound.h"
 #include "runtime/device.h"
+#include "tests/support/random_cases.h"
 #include "tests/support/tensor.h"
 
 namespace headnorm::test {
@@ -78,6 +79,7 @@ class HostRunner {
   void run(const Plan& plan, LaunchTensors& tensors);
 
   CodegenBackend& backend() { return *backend_; }
+  Device& device() { return *device_; }
 
  private:
   std::unique_ptr<CodegenBackend> backend_;
@@ -87,6 +89,9 @@ class HostRunner {
 
 // Instruction sets that this processor runs.
 std::vector<HostIsa> supported_isas();
+
+// Runs `rows` random rows in `layout` and compares each with the reference. Fails the test that calls it.
+void run_random_rows(HostRunner& runner, const Plan& plan, std::int64_t rows, const Layout& layout, Random& random);
 
 // One legal plan for every form, store kind and reciprocal root that the spec allows on `isa`.
 std::vector<Plan> plans_of_all_forms(const KernelSpec& spec, HostIsa isa);
