@@ -1,0 +1,313 @@
+#include "tuner/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "core/digest.h"
+#include "tests/support/fakes.h"
+#include "tests/support/reference.h"
+#include "tuner/tune_lock.h"
+
+namespace headnorm {
+namespace {
+
+using test::FakeClock;
+using test::Fault;
+
+constexpr const char* kPlain = "width=32,head_size=16,x=bf16,y=bf16,weight=channel:bf16,eps=1e-06";
+constexpr const char* kInplace = "width=32,head_size=16,x=f32,y=f32,weight=channel:f32,eps=1e-06,residual=inplace:f32";
+
+std::string text_of(const Plan& plan) { return to_text(plan.schedule); }
+
+// Smaller blocks are faster, and of those the ones that prefetch nothing: one plan is the fastest.
+double time_by_schedule(const Plan& plan) {
+  const HostSchedule& s = plan.host_schedule();
+  double time = 10 + static_cast<double>(s.block_bytes) / 4096 + static_cast<double>(s.prefetch_bytes) / 8192;
+  time += s.form == HostForm::split ? 0 : 3;
+  time += s.store == StoreKind::plain ? 0.5 : 0;
+  time += s.accumulators == 2 ? 0 : 0.1;
+  time += s.rsqrt == RsqrtForm::newton ? 0 : 0.2;
+  return time;
+}
+
+class TunerTest : public testing::Test {
+ protected:
+  TunerTest() {
+    backend_.clock = device_.clock = &clock_;
+    device_.time_us = time_by_schedule;
+    request_.spec = *parse_spec(kPlain);
+    request_.rows = {24};
+    request_.tool = "headnorm test";
+  }
+
+  TuneServices services() {
+    TuneServices services{device_, backend_, database_, {}, {}, {}, {}, {}, {}};
+    services.reference = [](const KernelSpec& spec, const RowValues& inputs) {
+      test::ReferenceRow row = test::reference_row(spec, inputs);
+      return ReferenceRow{row.y, row.residual_out};
+    };
+    services.make_copy = [](std::int64_t) { return Result<std::unique_ptr<CopyReference>>(std::make_unique<test::FakeCopy>()); };
+    services.now_s = [this] { return clock_.now_s; };
+    services.stop_requested = [this] { return stop_after_ >= 0 && polls_++ >= stop_after_; };
+    services.progress = [this](const TuneProgress& progress) { progress_.push_back(progress); };
+    return services;
+  }
+
+  Record tune_one() {
+    const Result<TuneReport> report = tune(request_, services());
+    EXPECT_TRUE(report.ok()) << report.error().message;
+    EXPECT_EQ(report->results.size(), 1u);
+    return report->results.at(0).record;
+  }
+
+  std::string fastest() {
+    std::string best;
+    double least = 1e9;
+    for (const std::string& text : std::set<std::string>(backend_.compiled.begin(), backend_.compiled.end())) {
+      const Result<Plan> plan = make_plan(request_.spec, *parse_schedule(text), device_.info().target);
+      if (const double time = time_by_schedule(*plan); time < least) {
+        least = time;
+        best = text;
+      }
+    }
+    return best;
+  }
+
+  FakeClock clock_;
+  test::FakeBackend backend_;
+  test::FakeDevice device_;
+  test::FakeDatabase database_;
+  TuneRequest request_;
+  std::vector<TuneProgress> progress_;
+  int stop_after_ = -1, polls_ = 0;
+};
+
+TEST_F(TunerTest, PublishesTheFastestPlan) {
+  const Record record = tune_one();
+  EXPECT_EQ(to_text(record.schedule), fastest());
+  EXPECT_EQ(record.schedule, database_.records.at(record.id).schedule);
+  EXPECT_EQ(record.evidence, Evidence::measured);
+  const Result<Plan> plan = make_plan(record.spec, record.schedule, device_.info().target);
+  EXPECT_DOUBLE_EQ(record.time.median_us, time_by_schedule(*plan));
+  EXPECT_DOUBLE_EQ(record.copy_ratio, 5.0 / time_by_schedule(*plan));
+  EXPECT_EQ(record.time.samples, 25);
+  EXPECT_EQ(record.bytes, minimum_traffic(record.spec).total_bytes(24));
+  EXPECT_EQ(record.kernel.key, sha256_hex(to_text(record.schedule)));
+  EXPECT_EQ(record.candidates.legal, record.candidates.measured);
+  EXPECT_EQ(record.candidates.verified, record.candidates.measured);
+  const Result<Record> read = record_from_json(to_json(record));
+  EXPECT_TRUE(read.ok()) << read.error().message;
+}
+
+TEST_F(TunerTest, MeasuresNoPlanTwice) {
+  tune_one();
+  EXPECT_EQ(std::set<std::string>(backend_.compiled.begin(), backend_.compiled.end()).size(), backend_.compiled.size());
+}
+
+TEST_F(TunerTest, OrderFollowsFromTheSeed) {
+  std::vector<std::vector<std::string>> compiled;
+  for (std::uint64_t seed : {1, 1, 2}) {
+    request_.search = SearchKind::random;
+    request_.seed = seed;
+    request_.retune = Retune::always;
+    backend_.compiled.clear();
+    tune_one();
+    compiled.push_back(backend_.compiled);
+  }
+  EXPECT_EQ(compiled[0], compiled[1]);
+  EXPECT_NE(compiled[0], compiled[2]);
+}
+
+// A failing candidate never ends the search.
+TEST_F(TunerTest, CountsFailuresByKindAndStillFindsTheFastest) {
+  const auto fault_of = [](const Plan& plan) {
+    const std::size_t hash = std::hash<std::string>()(text_of(plan)) % 16;
+    constexpr Fault kFaults[] = {Fault::compile, Fault::load, Fault::launch, Fault::writes_zeros, Fault::overruns};
+    return hash < std::size(kFaults) && plan.host_schedule().block_bytes != 2048 ? kFaults[hash] : Fault::none;
+  };
+  backend_.fault = fault_of;
+  device_.fault = [&](const Plan& plan, int) { return fault_of(plan); };
+  const Record record = tune_one();
+  EXPECT_EQ(to_text(record.schedule), fastest());
+  for (const char* kind : {"compile", "load", "launch", "incorrect", "out_of_bounds"})
+    EXPECT_GT(record.candidates.rejected.count(kind), 0u) << kind;
+  int rejected = 0;
+  for (const auto& [kind, count] : record.candidates.rejected) rejected += kind == "illegal" ? 0 : count;
+  EXPECT_EQ(record.candidates.measured + rejected, record.candidates.legal);
+}
+
+// An out-of-bounds write in the third candidate: all the others are measured.
+TEST_F(TunerTest, OutOfBoundsWriteDoesNotSpoilTheOthers) {
+  device_.fault = [this](const Plan& plan, int) { return text_of(plan) == backend_.compiled[2] ? Fault::overruns : Fault::none; };
+  const Record record = tune_one();
+  EXPECT_EQ(record.candidates.rejected.at("out_of_bounds"), 1);
+  EXPECT_EQ(record.candidates.measured, record.candidates.legal - 1);
+  EXPECT_EQ(record.candidates.rejected.count("incorrect"), 0u);
+}
+
+class FastButWrong : public TunerTest, public testing::WithParamInterface<std::tuple<Fault, int>> {};
+
+// Wrong at once, wrong in the launch that is timed only, and wrong from some repeat on.
+TEST_P(FastButWrong, NeverWins) {
+  const auto [fault, after] = GetParam();
+  const auto cheats = [](const Plan& plan) { return plan.host_schedule().form == HostForm::rot; };
+  device_.fault = [&, fault = fault, after = after](const Plan& plan, int launches) {
+    return cheats(plan) && launches >= after ? fault : Fault::none;
+  };
+  device_.time_us = [&](const Plan& plan) { return cheats(plan) ? 0.001 : time_by_schedule(plan); };
+  const Record record = tune_one();
+  EXPECT_FALSE(cheats(*make_plan(record.spec, record.schedule, device_.info().target)));
+  EXPECT_GE(record.candidates.rejected.at(fault == Fault::overruns ? "out_of_bounds" : "incorrect"), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, FastButWrong,
+                         testing::Combine(testing::Values(Fault::writes_zeros, Fault::writes_nothing, Fault::wrong_tail,
+                                                          Fault::overruns),
+                                          testing::Values(0, 1, 40)));
+
+// In place a launch uses its inputs up: without their restoring every launch but the first would be incorrect.
+TEST_F(TunerTest, InplaceOperandsAreRestoredForEveryTrial) {
+  request_.spec = *parse_spec(kInplace);
+  for (CachePolicy policy : {CachePolicy::cold, CachePolicy::warm}) {
+    request_.policy = policy;
+    const Record record = tune_one();
+    EXPECT_EQ(record.candidates.rejected.count("incorrect"), 0u);
+    EXPECT_EQ(record.candidates.measured, record.candidates.legal);
+  }
+}
+
+TEST_F(TunerTest, ColdAndWarmAreSeparateRecords) {
+  const Record cold = tune_one();
+  const std::size_t cold_sets = [&] {
+    std::set<void*> sets;
+    for (const auto& [text, x] : device_.measured) sets.insert(x);
+    return sets.size();
+  }();
+  EXPECT_GT(static_cast<std::int64_t>(cold_sets) * cold.bytes, 2 * device_.info().cache_bytes);
+
+  device_.measured.clear();
+  request_.policy = CachePolicy::warm;
+  const Record warm = tune_one();
+  EXPECT_NE(cold.id, warm.id);
+  EXPECT_EQ(database_.records.size(), 2u);
+  for (const auto& [text, x] : device_.measured) EXPECT_EQ(x, device_.measured[0].second);
+}
+
+TEST_F(TunerTest, SecondTunerWaitsAndSaysForWhom) {
+  const Result<TuneLock> other = TuneLock::acquire(database_.directory(), [](int) { return false; });
+  stop_after_ = 2;
+  const Result<TuneReport> report = tune(request_, services());
+  EXPECT_TRUE(report->interrupted);
+  EXPECT_TRUE(backend_.compiled.empty());
+  ASSERT_FALSE(progress_.empty());
+  EXPECT_EQ(progress_[0].phase, TunePhase::waiting);
+  EXPECT_EQ(progress_[0].holder_pid, getpid());
+}
+
+TEST_F(TunerTest, ContinuesAfterAStopAtAnyPoint) {
+  const Record whole = tune_one();
+  const auto total = static_cast<int>(backend_.compiled.size());
+  const int polls = polls_;
+  for (int stop = 0; stop < polls; stop += 1 + polls / 12) {
+    SCOPED_TRACE(testing::Message() << "stopped at poll " << stop << " of " << polls);
+    database_.records.clear();
+    backend_.compiled.clear();
+    polls_ = 0;
+    stop_after_ = stop;
+    const Result<TuneReport> stopped = tune(request_, services());
+    ASSERT_TRUE(stopped.ok());
+    ASSERT_TRUE(stopped->interrupted);
+    EXPECT_TRUE(database_.records.empty());
+    stop_after_ = -1;
+    const Record record = tune_one();
+    EXPECT_EQ(record.schedule, whole.schedule);
+    EXPECT_EQ(record.candidates.measured, whole.candidates.measured);
+    // Again are only the batch that was under way and the finalists.
+    EXPECT_LE(static_cast<int>(backend_.compiled.size()), total + 16 + 12);
+    EXPECT_TRUE(std::filesystem::is_empty(database_.directory() / "journal"));
+  }
+}
+
+TEST_F(TunerTest, CandidateThatTookTheProcessWithItIsNotRunAgain) {
+  const std::string first = to_text(default_schedule(request_.spec, device_.info().target));
+  const std::string id = record_id(request_.spec, 24, device_.info(), CachePolicy::cold);
+  std::filesystem::create_directory(database_.directory() / "journal");
+  std::ofstream(database_.directory() / "journal" / (id + ".jsonl"))
+      << "{\"identity\":\"fake-1;search=exhaustive;seed=1\"}\n{\"schedule\":\"" << first << "\",\"state\":\"begun\"}\n";
+  const Record record = tune_one();
+  EXPECT_EQ(record.candidates.rejected.at("crash"), 1);
+  EXPECT_EQ(device_.launches.count(first), 0u);
+}
+
+TEST_F(TunerTest, ReturnsAStoredRecordUnlessAskedAgain) {
+  tune_one();
+  backend_.compiled.clear();
+  const Result<TuneReport> again = tune(request_, services());
+  EXPECT_EQ(again->results.at(0).origin, TunedRow::Origin::stored);
+  EXPECT_TRUE(backend_.compiled.empty());
+  request_.retune = Retune::always;
+  EXPECT_EQ(tune(request_, services())->results.at(0).origin, TunedRow::Origin::tuned);
+  EXPECT_FALSE(backend_.compiled.empty());
+}
+
+TEST_F(TunerTest, BudgetIsObeyed) {
+  device_.time_us = [](const Plan& plan) { return 1e4 * time_by_schedule(plan); };  // about 0.1 s a launch, 2 s a trial
+  request_.rows = {24, 48};
+  request_.budget_s = 200;
+  const Result<TuneReport> report = tune(request_, services());
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->results.size(), 2u);
+  EXPECT_GT(clock_.now_s, 150);
+  EXPECT_LT(clock_.now_s, 205);  // no more than the trial under way, and building the candidate under way
+}
+
+TEST_F(TunerTest, SmallestBudgetStillGivesARecordForEachRowCount) {
+  request_.rows = {24, 48, 7};
+  request_.budget_s = 1e-9;
+  const Result<TuneReport> report = tune(request_, services());
+  ASSERT_EQ(report->results.size(), 3u);
+  EXPECT_FALSE(report->interrupted);
+  for (const TunedRow& row : report->results) EXPECT_GE(row.record.time.samples, 1);
+}
+
+TEST_F(TunerTest, ProgressCountsUpAndNamesTheBest) {
+  const Record record = tune_one();
+  int done = 0;
+  for (const TuneProgress& progress : progress_) {
+    if (progress.phase != TunePhase::screening) continue;
+    EXPECT_GE(progress.done, done);
+    EXPECT_LE(progress.done, progress.total);
+    done = progress.done;
+  }
+  EXPECT_EQ(done, record.candidates.legal);
+  EXPECT_EQ(progress_.back().phase, TunePhase::finals);
+  EXPECT_EQ(progress_.back().best_schedule, to_text(record.schedule));
+  EXPECT_DOUBLE_EQ(progress_.back().best_us, record.time.median_us);
+}
+
+TEST_F(TunerTest, SaysWhyIfNoCandidateIsRight) {
+  device_.fault = [](const Plan&, int) { return Fault::writes_zeros; };
+  const Result<TuneReport> report = tune(request_, services());
+  ASSERT_FALSE(report.ok());
+  EXPECT_NE(report.error().message.find("incorrect: y row 0"), std::string::npos) << report.error().message;
+  EXPECT_TRUE(database_.records.empty());
+}
+
+TEST_F(TunerTest, RefusesRequestsThatCannotBe) {
+  request_.rows = {};
+  EXPECT_EQ(tune(request_, services()).error().kind, ErrorKind::user);
+  request_.rows = {0};
+  EXPECT_EQ(tune(request_, services()).error().kind, ErrorKind::user);
+  request_.rows = {std::int64_t{1} << 40};
+  const Result<TuneReport> too_large = tune(request_, services());
+  EXPECT_EQ(too_large.error().kind, ErrorKind::environment);
+  EXPECT_NE(too_large.error().message.find("1099511627776 rows"), std::string::npos);
+  request_.rows = {24};
+  request_.budget_s = 0;
+  EXPECT_EQ(tune(request_, services()).error().kind, ErrorKind::user);
+}
+
+}  // namespace
+}  // namespace headnorm
