@@ -19,6 +19,14 @@ constexpr VerbEntry kVerbs[] = {
      "  headnorm presets\n"
      "  headnorm presets qwen3 --json",
      make_presets_verb},
+    {"devices", "what kernels can run on here",
+     "  headnorm devices\n"
+     "  headnorm devices --json",
+     make_devices_verb},
+    {"doctor", "what is installed or missing, and the remedy",
+     "  headnorm doctor\n"
+     "  headnorm doctor --db tuned",
+     make_doctor_verb},
     {"generate", "write the kernel of a shape: PTX, object code, listings",
      "  headnorm generate --preset wide-vit-4096 --target sm_90 --emit ptx -o norm.ptx\n"
      "  headnorm generate --width 1024 --gate seednorm --target host --emit asm",
@@ -27,6 +35,11 @@ constexpr VerbEntry kVerbs[] = {
      "  headnorm explain --preset qwen3-8b --target sm_90\n"
      "  headnorm explain --width 4096 --schedule form=rot,store=nt",
      make_explain_verb},
+    {"db", "what a database holds, and whether it is whole",
+     "  headnorm db list\n"
+     "  headnorm db show 3f2a --db tuned\n"
+     "  headnorm db check --json",
+     make_db_verb},
 };
 
 std::vector<std::string> verb_names() {
@@ -81,7 +94,11 @@ Error parse_failure(const CLI::App& app, const std::string& verb, const CLI::Par
                                                  : fmt::format("'headnorm {} --help' explains the options", verb));
 }
 
-Report version_report() { return {.document = Json::object(), .text = fmt::format("headnorm {}\n", HEADNORM_VERSION)}; }
+Report text_report(std::string text) {
+  Report report;
+  report.text = std::move(text);
+  return report;
+}
 
 // A verb is asked for help, or does its work. Exceptions that reach this place are of the standard library (memory) alone.
 int run_verb(Verb& verb, const Context& context) {
@@ -126,13 +143,15 @@ int run_command(int argc, const char* const* argv, const Environment& environmen
     std::vector<std::string> reversed(line.arguments.rbegin(), line.arguments.rend());
     app.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
-    return print_report(context, {.document = {{"help", app.help()}}, .text = app.help()});
+    Report report = text_report(app.help());
+    report.document["help"] = report.text;
+    return print_report(context, report);
   } catch (const CLI::ParseError& failure) {
     return print_error(context, parse_failure(app, line.verb, failure));
   }
   if (version) {
     context.verb = "version";
-    return print_report(context, version_report());
+    return print_report(context, text_report(fmt::format("headnorm {}\n", HEADNORM_VERSION)));
   }
   if (verb == nullptr) return print_error(context, user_error("no verb is given", "'headnorm --help' lists the verbs"));
   return run_verb(*verb, context);

@@ -1,0 +1,36 @@
+// Database option: --db, and the database that it or the environment names.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/report.h"
+#include "runtime/database/database.h"
+
+namespace CLI {
+class App;
+}
+
+namespace headnorm::cli {
+
+struct DatabaseOption {
+  std::optional<std::string> db;
+
+  void declare(CLI::App& command);
+};
+
+// --db, else HEADNORM_DB, else the user's cache directory.
+Result<std::filesystem::path> database_directory(const DatabaseOption& option, const Environment& environment);
+
+enum class DatabaseNeed {
+  write,   // must be writable
+  read,    // must be there
+  attempt  // the best that can be had: writable, else readable, else none, with one warning
+};
+
+// Null only for `attempt`.
+Result<std::unique_ptr<Database>> open_database(const DatabaseOption& option, const Context& context, DatabaseNeed need);
+
+}  // namespace headnorm::cli

@@ -1,0 +1,102 @@
+#include "cli/device_option.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <initializer_list>
+
+#include "cli/suggest.h"
+#include "core/text.h"
+
+namespace headnorm::cli {
+namespace {
+
+constexpr std::int64_t kMostThreads = 1024;
+
+struct LibraryCloser {
+  void operator()(void* library) const { ::dlclose(library); }
+};
+using Library = std::unique_ptr<void, LibraryCloser>;
+
+Library open_library(std::initializer_list<const char*> names, std::string& reason) {
+  for (const char* name : names) {
+    if (void* library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL)) return Library(library);
+    const char* text = ::dlerror();
+    if (reason.empty()) reason = text != nullptr ? text : "unknown reason";
+  }
+  return nullptr;
+}
+
+template <class Function>
+Function* symbol(const Library& library, const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(library.get(), name));
+}
+
+Error not_this_device(const std::string& device, const std::string& why) {
+  return environment_error(fmt::format("device {}: this version runs on the host and generates for GPUs{}", device, why),
+                           "use --device host, or write the kernel with 'headnorm generate --target sm_80|sm_90 --emit ptx'");
+}
+
+Result<int> parse_threads(const std::optional<std::string>& text) {
+  if (!text) return 0;
+  HEADNORM_TRY(const std::int64_t threads, text::parse_integer(*text, "--threads"));
+  if (threads < 1 || threads > kMostThreads)
+    return user_error(fmt::format("--threads {} is outside 1 to {}", threads, kMostThreads),
+                      "leave it out for one thread per core that this process may use");
+  return static_cast<int>(threads);
+}
+
+}  // namespace
+
+void DeviceOption::declare(CLI::App& command) {
+  command.add_option("--device", device, "host (cuda:N, emulator, model:NAME: later)")->type_name("DEVICE");
+  command.add_option("--threads", threads, "threads of the host device (one per core)")->type_name("N");
+}
+
+Result<std::unique_ptr<Device>> open_device(const DeviceOption& option) {
+  HEADNORM_TRY(const int threads, parse_threads(option.threads));
+  const std::string& name = option.device;
+  const std::string kind = name.substr(0, name.find(':'));
+  if (name == "host") return make_host_device(threads);
+  if (kind == "cuda") {
+    const LibraryState driver = probe_cuda_driver();
+    return not_this_device(name, driver.found ? fmt::format(" (libcuda.so.1 {} is here)", driver.version)
+                                              : " (libcuda.so.1 cannot be opened here: there is no NVIDIA driver)");
+  }
+  if (kind == "emulator" || kind == "model") return not_this_device(name, "");
+  return user_error(fmt::format("'{}' is not a device", name),
+                    suggestion(name, {"host", "cuda:0", "emulator"}) + "use --device host; 'headnorm devices' lists what there is");
+}
+
+Json device_json(const DeviceInfo& info) {
+  return {{"name", info.name},     {"kind", info.kind},
+          {"id", info.id},         {"target", to_text(info.target)},
+          {"units", info.units},   {"memory_bytes", info.memory_bytes},
+          {"driver", info.driver}, {"cache_bytes", info.cache_bytes}};
+}
+
+LibraryState probe_cuda_driver() {
+  LibraryState state;
+  const Library library = open_library({"libcuda.so.1"}, state.reason);
+  state.found = library != nullptr;
+  if (!state.found) return state;
+  auto* get_version = symbol<int(int*)>(library, "cuDriverGetVersion");
+  int version = 0;
+  if (get_version != nullptr && get_version(&version) == 0)
+    state.version = fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  return state;
+}
+
+LibraryState probe_nvrtc() {
+  LibraryState state;
+  const Library library = open_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, state.reason);
+  state.found = library != nullptr;
+  if (!state.found) return state;
+  auto* get_version = symbol<int(int*, int*)>(library, "nvrtcVersion");
+  int major = 0, minor = 0;
+  if (get_version != nullptr && get_version(&major, &minor) == 0) state.version = fmt::format("{}.{}", major, minor);
+  return state;
+}
+
+}  // namespace headnorm::cli

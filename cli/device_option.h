@@ -1,0 +1,38 @@
+// Device option: --device and --threads, and the device that they name.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/report.h"
+#include "runtime/device.h"
+
+namespace CLI {
+class App;
+}
+
+namespace headnorm::cli {
+
+struct DeviceOption {
+  std::string device = "host";
+  std::optional<std::string> threads;
+
+  void declare(CLI::App& command);
+};
+
+// Errors: no such kind of device (user); a kind that this version does not run on, or that is missing here (environment).
+Result<std::unique_ptr<Device>> open_device(const DeviceOption& option);
+
+Json device_json(const DeviceInfo& info);
+
+// A shared library of a driver or toolkit, as far as it can be had: opened by name, never linked.
+struct LibraryState {
+  bool found = false;
+  std::string version;  // "12.8"; empty if it does not say
+  std::string reason;   // why it was not found
+};
+LibraryState probe_cuda_driver();
+LibraryState probe_nvrtc();
+
+}  // namespace headnorm::cli

@@ -1,0 +1,121 @@
+// db: what a database holds, and whether it is whole.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/database_option.h"
+#include "cli/record_json.h"
+#include "cli/table.h"
+#include "cli/verb.h"
+
+namespace headnorm::cli {
+namespace {
+
+Json damage_json(const std::vector<Damage>& damage) {
+  Json list = Json::array();
+  for (const Damage& entry : damage) list.push_back({{"file", entry.file}, {"reason", entry.reason}});
+  return list;
+}
+
+class DbVerb final : public Verb {
+ public:
+  void declare(CLI::App& command) override {
+    command.require_subcommand(0, 1);
+    database_.declare(command);
+    list_ = declare_part(command, "list", "the records, one a line");
+    show_ = declare_part(command, "show", "one record in full");
+    show_->add_option("record", record_, "a record's id, or the beginning of one")->type_name("ID");
+    check_ = declare_part(command, "check", "reads every file; exit code 1 if any is damaged");
+    // Accepted, and refused with the reason.
+    for (const char* name : {"repair", "gc", "merge", "diff"}) {
+      later_.push_back(command.add_subcommand(name, "later")->group(""));
+      later_.back()->allow_extras();
+    }
+  }
+
+  Result<Report> run(const Context& context) override {
+    for (const CLI::App* later : later_) {
+      if (later->parsed())
+        return user_error(fmt::format("db {} is not in this version (headnorm {})", later->get_name(), HEADNORM_VERSION),
+                          "use db list, db show or db check");
+    }
+    if (!list_->parsed() && !show_->parsed() && !check_->parsed())
+      return user_error("db is given nothing to do", "use db list, db show ID or db check");
+    HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::read));
+    Report report;
+    report.document["directory"] = database->directory().string();
+    if (list_->parsed()) return list(*database, std::move(report));
+    return show_->parsed() ? show(*database, std::move(report)) : check(*database, std::move(report));
+  }
+
+ private:
+  CLI::App* declare_part(CLI::App& command, const char* name, const char* summary) {
+    CLI::App* part = command.add_subcommand(name, summary);
+    part->add_flag("--json", json_, "one JSON document on standard output");
+    database_.declare(*part);
+    return part;
+  }
+
+  Result<Report> list(Database& database, Report report) const {
+    std::vector<Damage> damage;
+    HEADNORM_TRY(const std::vector<Record> records, database.list(&damage));
+    report.document["records"] = Json::array();
+    report.document["damaged"] = damage_json(damage);
+    Table table({"record", ">rows", ">us", ">GB/s", ">x copy", "evidence", "target", "spec"});
+    for (const Record& record : records) {
+      report.document["records"].push_back(result_json(record));
+      table.add({record.id.substr(0, 8), fmt::to_string(record.rows), fmt::format("{:.2f}", record.time.median_us),
+                 fmt::format("{:.1f}", record.gb_per_s()), fmt::format("{:.2f}", record.copy_ratio), to_text(record.evidence),
+                 to_text(record.device.target), short_spec(record.spec)});
+    }
+    report.text = records.empty() ? fmt::format("no records in {}\n", database.directory().string()) : table.render();
+    if (!damage.empty()) report.text += fmt::format("{} damaged files: 'headnorm db check' names them\n", damage.size());
+    return report;
+  }
+
+  Result<Report> show(Database& database, Report report) const {
+    if (record_.empty()) return user_error("db show is given no record", "give an id of 'headnorm db list'");
+    HEADNORM_TRY(const std::vector<Record> records, database.list());
+    const Record* found = nullptr;
+    for (const Record& record : records) {
+      if (!record.id.starts_with(record_)) continue;
+      if (found != nullptr)
+        return user_error(fmt::format("'{}' begins more than one record: {} and {}", record_, found->id, record.id),
+                          "give more digits");
+      found = &record;
+    }
+    if (found == nullptr)
+      return user_error(fmt::format("no record '{}' in {}", record_, database.directory().string()),
+                        "'headnorm db list' lists them");
+    const std::string text = to_json(*found);
+    report.document["record"] = Json::parse(text);
+    report.text = text;
+    return report;
+  }
+
+  Result<Report> check(Database& database, Report report) const {
+    HEADNORM_TRY(const std::vector<Damage> damage, database.check());
+    HEADNORM_TRY(const std::vector<Record> records, database.list());
+    report.document["records"] = records.size();
+    report.document["damaged"] = damage_json(damage);
+    report.text = fmt::format("{}: {} records, {} damaged files\n", database.directory().string(), records.size(), damage.size());
+    for (const Damage& entry : damage) report.text += fmt::format("  {}: {}\n", entry.file, entry.reason);
+    if (damage.empty()) return report;
+    report.exit_code = kExitCheckFailed;
+    report.error = environment_error(fmt::format("{} damaged files in {}", damage.size(), database.directory().string()),
+                                     "delete them: what they held is a miss until it is tuned again");
+    return report;
+  }
+
+  DatabaseOption database_;
+  CLI::App *list_ = nullptr, *show_ = nullptr, *check_ = nullptr;
+  std::vector<CLI::App*> later_;
+  std::string record_;
+  bool json_ = false;  // read from the command line as a whole
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> make_db_verb() { return std::make_unique<DbVerb>(); }
+
+}  // namespace headnorm::cli
