@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "runtime/runtime.h"
+#include "runtime/headnorm.h"
 
 namespace {
 

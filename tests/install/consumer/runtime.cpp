@@ -1,5 +1,5 @@
 // With the runtime alone: a kernel that is stored nowhere is a clear error, not a crash.
-#include "runtime/runtime.h"
+#include "runtime/headnorm.h"
 
 #include <cstdio>
 
