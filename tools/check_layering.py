@@ -36,7 +36,7 @@ OUTSIDE = {
     "llvm-c": ["generator/backend"],
     "nlohmann": ["runtime", "tuner", "cli", "tests", "bench"],
     "sodium": ["core"],
-    "CLI": ["cli"],
+    "CLI": ["cli", "examples"],
     "gtest": ["tests"],
     "gmock": ["tests"],
 }

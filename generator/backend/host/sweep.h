@@ -29,7 +29,7 @@ struct PartialSums {
 struct SweepJob {
   std::size_t step = 0;                            // of program.steps
   std::array<llvm::Value*, kOperandCount> base{};  // address of the part's first element (gamma per head: of its scalar)
-  ScalarValues scalars{};                            // of earlier steps
+  ScalarValues scalars{};                          // of earlier steps
   const KeptValues* kept = nullptr;                // values of earlier sweeps, or null where the sweep makes its own
   KeptValues* keep = nullptr;                      // where to leave the program's kept values, or null
   bool prefetch = false;
