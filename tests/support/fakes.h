@@ -85,9 +85,11 @@ class FakeDatabase final : public Database {
   Result<StoredKernel> store_kernel(const Artifact& artifact) override;
   Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) override;
   Result<std::optional<Artifact>> find_kernel(const std::string& artifact_key) override;
+  void warn(const std::string&, const std::string& message) override { warnings.push_back(message); }
   Result<std::vector<Damage>> check() override { return std::vector<Damage>(); }
 
   std::map<std::string, Record> records;
+  std::vector<std::string> warnings;
 
  private:
   std::filesystem::path directory_;
