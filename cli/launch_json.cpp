@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 #include "core/artifact.h"
 #include "core/launch_abi.h"
 

@@ -31,18 +31,19 @@ llvm::Value* pack(llvm::IRBuilder<>& ir, const std::vector<llvm::Value*>& values
 }
 
 // bf16 is the upper half of f32: a shift and a mask on pairs take one instruction an element, where LLVM's conversion takes two.
+void unpack_pair(llvm::IRBuilder<>& ir, llvm::Value* pair, std::vector<llvm::Value*>& values) {
+  values.push_back(ir.CreateBitCast(ir.CreateShl(pair, 16), ir.getFloatTy()));
+  values.push_back(ir.CreateBitCast(ir.CreateAnd(pair, 0xffff0000u), ir.getFloatTy()));
+}
+
 std::vector<llvm::Value*> unpack_bf16(llvm::IRBuilder<>& ir, llvm::Value* packed, std::size_t count) {
-  std::vector<llvm::Value*> values;
   if (count == 1) {
     llvm::Value* bits = ir.CreateZExt(ir.CreateBitCast(packed, ir.getInt16Ty()), ir.getInt32Ty());
     return {ir.CreateBitCast(ir.CreateShl(bits, 16), ir.getFloatTy())};
   }
+  std::vector<llvm::Value*> values;
   llvm::Value* pairs = ir.CreateBitCast(packed, vector_of(ir.getInt32Ty(), count / 2));
-  for (std::size_t i = 0; i < count / 2; ++i) {
-    llvm::Value* pair = extract(ir, pairs, i);
-    values.push_back(ir.CreateBitCast(ir.CreateShl(pair, 16), ir.getFloatTy()));
-    values.push_back(ir.CreateBitCast(ir.CreateAnd(pair, 0xffff0000u), ir.getFloatTy()));
-  }
+  for (std::size_t i = 0; i < count / 2; ++i) unpack_pair(ir, extract(ir, pairs, i), values);
   return values;
 }
 
@@ -101,13 +102,40 @@ llvm::Value* compute(llvm::IRBuilder<>& ir, const Instruction& instruction, cons
   return nullptr;
 }
 
+// By an intrinsic for pairs of bf16, and one by one else: LLVM takes a vector's conversion apart by way of undefined registers.
 Elements round_elements(llvm::IRBuilder<>& ir, const Elements& elements, Dtype dtype) {
-  Elements rounded;
-  rounded.packed = pack(ir, elements.values, dtype);
-  rounded.packed_dtype = dtype;
-  rounded.values = unpack(ir, rounded.packed, dtype, elements.values.size());
-  return rounded;
+  Elements result;
+  result.rounded_dtype = dtype;
+  const std::vector<llvm::Value*>& values = elements.values;
+  if (dtype == Dtype::bf16 && values.size() > 1) {
+    for (std::size_t i = 0; i < values.size(); i += 2) {
+      llvm::Value* pair = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_ff2bf16x2_rn, llvm::ArrayRef<llvm::Type*>{},
+                                             {values[i + 1], values[i]});  // the upper half first
+      result.rounded.push_back(ir.CreateBitCast(pair, ir.getInt32Ty()));
+      unpack_pair(ir, result.rounded.back(), result.values);
+    }
+    return result;
+  }
+  for (llvm::Value* value : values) {
+    result.rounded.push_back(pack(ir, {value}, dtype));
+    result.values.push_back(unpack(ir, result.rounded.back(), dtype, 1)[0]);
+  }
+  return result;
 }
+
+namespace {
+
+// Elements [begin, end) as they stand in memory.
+llvm::Value* in_memory(llvm::IRBuilder<>& ir, const Elements& elements, Dtype dtype, int begin, int end) {
+  if (elements.rounded.empty() || elements.rounded_dtype != dtype)
+    return pack(ir, {elements.values.begin() + begin, elements.values.begin() + end}, dtype);
+  const int unit = static_cast<int>(elements.values.size() / elements.rounded.size());
+  if (end - begin >= unit) return gather(ir, {elements.rounded.begin() + begin / unit, elements.rounded.begin() + end / unit});
+  llvm::Value* pair = elements.rounded[static_cast<std::size_t>(begin / unit)];
+  return ir.CreateTrunc(begin % 2 == 0 ? pair : ir.CreateLShr(pair, 16), ir.getInt16Ty());
+}
+
+}  // namespace
 
 int Memory::access_elements(Operand operand) const {
   return operand_access_bytes(plan_, operand) / size_bytes(operand_dtype(plan_.spec, operand));
@@ -161,17 +189,11 @@ llvm::Value* Memory::load_of_head(Operand operand) {
 void Memory::store(Operand operand, const Chunk& chunk, int granule, const Elements& elements) {
   const Dtype dtype = operand_dtype(plan_.spec, operand);
   const int access = access_elements(operand), begin = granule * granule_elements(plan_);
-  const bool is_packed = elements.packed != nullptr && elements.packed_dtype == dtype;
   llvm::Type* type = element_type(ir_, dtype);
   for (int i = begin; i < begin + granule_elements(plan_); i += access) {
-    std::vector<llvm::Value*> values;
-    for (int k = i; k < i + access; ++k) {
-      const auto at = static_cast<std::size_t>(k);
-      values.push_back(is_packed ? extract(ir_, elements.packed, at) : elements.values[at]);
-    }
     llvm::Value* base = ir_.CreateGEP(type, thread_.part[static_cast<std::size_t>(operand)], chunk.offset);
     llvm::Value* to = ir_.CreateGEP(type, base, ir_.getInt64(static_cast<std::uint64_t>(chunk.more + i)));
-    ir_.CreateAlignedStore(is_packed ? gather(ir_, values) : pack(ir_, values, dtype), to,
+    ir_.CreateAlignedStore(in_memory(ir_, elements, dtype, i, i + access), to,
                            llvm::Align(static_cast<std::uint64_t>(operand_access_bytes(plan_, operand))));
   }
 }

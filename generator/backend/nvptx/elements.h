@@ -12,9 +12,10 @@ namespace headnorm::nvptx {
 // A value of a program for the elements of one vector, or a single value per thread.
 struct Elements {
   std::vector<llvm::Value*> values;  // f32
-  // The same values as they stand in memory, where a rounding has made them: storing them needs no second conversion.
-  llvm::Value* packed = nullptr;
-  Dtype packed_dtype = Dtype::f32;
+  // The same values as they stand in memory, where a rounding has made them: storing them needs no second conversion. One for each
+  // element, but for bf16 an i32 for each pair.
+  std::vector<llvm::Value*> rounded;
+  Dtype rounded_dtype = Dtype::f32;
 };
 
 // Place of a lane's vector within the part.

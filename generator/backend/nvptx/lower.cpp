@@ -119,7 +119,7 @@ llvm::Value* Lowering::argument(ValueId id, std::size_t slot, std::size_t elemen
 Elements Lowering::elements_of(ValueId id, std::size_t slot) const {
   if (at(id).domain == Domain::element) return elements_[slot].at(id);
   const auto count = static_cast<std::size_t>(plan_.gpu().vector_elements);
-  return {std::vector<llvm::Value*>(count, single_[static_cast<std::size_t>(id)]), nullptr, Dtype::f32};
+  return {std::vector<llvm::Value*>(count, single_[static_cast<std::size_t>(id)]), {}, Dtype::f32};
 }
 
 void Lowering::lower_singles(const Step& step) {

@@ -1,0 +1,163 @@
+// Random specs, shapes, strides, alignments, aliasings and schedules as PTX, run by PtxMachine, each against the reference.
+//
+// HEADNORM_TEST_SEED chooses other cases, HEADNORM_TEST_TRIAL runs one of them alone; a failure prints both.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "generator/generator.h"
+#include "tests/support/host_runner.h"
+#include "tests/support/ptx_machine.h"
+#include "tests/support/random_cases.h"
+
+namespace headnorm::test {
+namespace {
+
+constexpr int kTrials = 600, kShards = 3;  // shards run side by side under ctest
+
+struct Case {
+  Plan plan;
+  std::int64_t rows = 0;
+  Layout layout;
+};
+
+Plan random_plan(Random& random, const KernelSpec& spec) {
+  const Target target = make_gpu_target(pick<int>(random, {80, 90}));
+  for (int attempt = 0; attempt < 30; ++attempt) {
+    GpuSchedule s;
+    s.lanes = 1 << random() % 9;
+    s.vector_elements = 1 << random() % 5;
+    s.block_threads = pick<int>(random, {32, 64, 96, 128, 256});
+    s.residency = pick<Residency>(random, {Residency::registers, Residency::reload});
+    s.access_bytes = pick<int>(random, {2, 4, 8, 16, 16});
+    const Result<Plan> plan = make_plan(spec, s, target);
+    if (plan.ok()) return *plan;
+  }
+  return *make_plan(spec, default_schedule(spec, target), target);
+}
+
+// Elements are aligned to their own size, and no more than that in half of the layouts.
+Layout random_layout(Random& random, const KernelSpec& spec) {
+  Layout layout;
+  std::vector<Alias> aliases;
+  for (Alias alias : {Alias::none, Alias::none, Alias::none, Alias::y_over_x, Alias::residual_out_over_residual,
+                      Alias::residual_out_over_x, Alias::inplace}) {
+    if (is_allowed(spec, alias)) aliases.push_back(alias);
+  }
+  layout.alias = pick(random, aliases);
+  if (random() % 2 == 0) return layout;
+  for (Operand operand : kOperands) {
+    if (!has_operand(spec, operand)) continue;
+    const std::int64_t bytes = size_bytes(operand_dtype(spec, operand));
+    if (is_row_operand(operand)) layout.stride(operand) = spec.width + 64 / bytes + static_cast<std::int64_t>(random() % 40);
+    layout.offset(operand) = bytes * pick<std::int64_t>(random, {0, 0, 1, 2, 3, 4, 8});
+  }
+  return layout;
+}
+
+Case random_case(Random& random) {
+  const std::int64_t max_width = pick<std::int64_t>(random, {16, 64, 64, 256, 256, 700, 2048});
+  KernelSpec spec = random_spec(random, max_width, {Dtype::bf16, Dtype::f32, Dtype::f16});
+  while (!make_plan(spec, default_schedule(spec, make_gpu_target(80)), make_gpu_target(80)).ok())
+    spec = random_spec(random, max_width, {Dtype::bf16, Dtype::f32, Dtype::f16});  // a group that no block holds
+  return {random_plan(random, spec), pick<std::int64_t>(random, {1, 2, 3, 4, 5, 7}), random_layout(random, spec)};
+}
+
+std::vector<RowValues> random_inputs(Random& random, const Case& test) {
+  std::vector<RowValues> inputs(static_cast<std::size_t>(test.rows));
+  RowValues values;
+  fill_random_weights(random, test.plan.spec, values);
+  for (RowValues& row : inputs) {
+    fill_random_row(random, test.plan.spec, values);
+    row = values;
+  }
+  return inputs;
+}
+
+LaunchTensors make_tensors(const Case& test, const std::vector<RowValues>& inputs) {
+  LaunchTensors tensors(test.plan.spec, test.rows, test.layout);
+  tensors.set_weights(inputs[0]);
+  for (std::size_t row = 0; row < inputs.size(); ++row) tensors.set_row(static_cast<std::int64_t>(row), inputs[row]);
+  tensors.seal();
+  return tensors;
+}
+
+// "" or the fault.
+std::string run(CodegenBackend& backend, const Plan& plan, LaunchTensors& tensors, ThreadOrder order) {
+  const Result<Artifact> artifact = backend.compile(plan);
+  if (!artifact.ok()) return artifact.error().message;
+  const Result<PtxMachine> machine = PtxMachine::parse(artifact->bytes);
+  if (!machine.ok()) return machine.error().message;
+
+  std::vector<std::uint64_t> parameters;
+  std::vector<GlobalRange> memory;
+  for (const Parameter& parameter : launch_parameters(plan.spec)) {
+    if (parameter.kind == ParameterKind::rows) {
+      parameters.push_back(static_cast<std::uint64_t>(tensors.rows()));
+      continue;
+    }
+    Tensor& tensor = tensors.tensor(parameter.operand);
+    if (parameter.kind == ParameterKind::stride) {
+      parameters.push_back(static_cast<std::uint64_t>(tensor.stride()));
+      continue;
+    }
+    const auto begin = reinterpret_cast<std::uintptr_t>(tensor.address());
+    const std::int64_t elements = (tensor.rows() - 1) * tensor.stride() + operand_elements(plan.spec, parameter.operand);
+    parameters.push_back(begin);
+    memory.push_back(
+        {begin, begin + static_cast<std::uint64_t>(elements * size_bytes(tensor.dtype())), is_output(parameter.operand)});
+  }
+  const std::int64_t groups = tensors.rows() * plan.groups_per_row, per_block = plan.gpu().groups_per_block;
+  return machine->run(parameters, 0, (groups + per_block - 1) / per_block, memory, order);
+}
+
+bool same_outputs(LaunchTensors& a, LaunchTensors& b) {
+  for (Operand operand : {Operand::y, Operand::residual_out}) {
+    if (!has_operand(a.spec(), operand)) continue;
+    for (std::int64_t row = 0; row < a.rows(); ++row) {
+      if (a.tensor(operand).row_bytes(row) != b.tensor(operand).row_bytes(row)) return false;
+    }
+  }
+  return true;
+}
+
+void run_case(CodegenBackend& backend, Random& random, const Case& test) {
+  const std::vector<RowValues> made = random_inputs(random, test);
+  LaunchTensors tensors = make_tensors(test, made);
+  std::vector<RowValues> inputs;  // as rounded to the dtypes
+  for (std::int64_t row = 0; row < test.rows; ++row) inputs.push_back(tensors.inputs(row));
+  const Plan unaligned = *make_plan(test.plan.spec, unaligned_schedule(test.plan), test.plan.target);
+  const Plan served = satisfies_alignment(test.plan, tensors.arguments()) ? test.plan : unaligned;
+  ASSERT_EQ(run(backend, served, tensors, ThreadOrder::forward), "");
+  ASSERT_EQ(tensors.damage(), "");
+  for (std::int64_t row = 0; row < test.rows; ++row)
+    ASSERT_EQ(check_row(served, tensors, row, inputs[static_cast<std::size_t>(row)]), "");
+
+  LaunchTensors again = make_tensors(test, made);
+  ASSERT_EQ(run(backend, unaligned, again, ThreadOrder::backward), "");
+  EXPECT_TRUE(same_outputs(tensors, again)) << "not bit-equal to narrow accesses and another order of threads";
+}
+
+class RandomPtx : public testing::TestWithParam<int> {};
+
+TEST_P(RandomPtx, EqualsTheReferenceWithinTheBound) {
+  const std::uint64_t seed = test_seed();
+  const char* only = std::getenv("HEADNORM_TEST_TRIAL");
+  const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
+  for (int trial = GetParam(); trial < kTrials; trial += kShards) {
+    if (only != nullptr && trial != std::atoi(only)) continue;
+    Random random(seed * 1'000'003 + static_cast<std::uint64_t>(trial));
+    const Case test = random_case(random);
+    SCOPED_TRACE(fmt::format(
+        "HEADNORM_TEST_SEED={} HEADNORM_TEST_TRIAL={} random_ptx_test\nspec {}\nschedule {}\ntarget {} rows {} {}", seed, trial,
+        to_text(test.plan.spec), to_text(test.plan.schedule), to_text(test.plan.target), test.rows, to_text(test.layout)));
+    run_case(*backend, random, test);
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, RandomPtx, testing::Range(0, kShards));
+
+}  // namespace
+}  // namespace headnorm::test

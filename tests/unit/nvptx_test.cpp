@@ -1,0 +1,206 @@
+// The PTX backend: every plan of the grid lowers and assembles, the text has the structure that the plan promises, targets that
+// LLVM would end the process on are refused, and the bytes depend on the plan alone.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include "generator/generator.h"
+#include "tests/support/ptx_grid.h"
+#include "tests/support/ptx_machine.h"
+
+namespace headnorm::test {
+namespace {
+
+std::string compile(const Plan& plan) {
+  static const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
+  const Result<Artifact> artifact = backend->compile(plan);
+  EXPECT_TRUE(artifact.ok()) << to_text(plan.spec) << ": " << artifact.error().message;
+  return artifact.ok() ? artifact->bytes : "";
+}
+
+Plan plan_of(const std::string& spec_text, int sm, const std::string& schedule = "") {
+  const KernelSpec spec = *parse_spec(spec_text);
+  const Target target = make_gpu_target(sm);
+  return *make_plan(spec, schedule.empty() ? default_schedule(spec, target) : *parse_schedule(schedule), target);
+}
+
+PtxMachine machine_of(const Plan& plan) { return std::move(PtxMachine::parse(compile(plan))).value(); }
+
+std::string output_of(const std::string& command) {
+  std::string output;
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return output;
+  char buffer[4096];
+  while (const std::size_t count = fread(buffer, 1, sizeof buffer, pipe)) output.append(buffer, count);
+  return pclose(pipe) == 0 ? output : output + "\ncommand failed";
+}
+
+// One text of many kernels: one set of directives, then every entry.
+std::string join(const std::vector<Plan>& plans) {
+  std::string text;
+  for (const Plan& plan : plans) {
+    std::string ptx = compile(plan);
+    const std::string directives = ".address_size 64";
+    if (!text.empty()) ptx.erase(0, ptx.find(directives) + directives.size());
+    text += ptx;
+  }
+  return text;
+}
+
+class Assembly : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (std::string(HEADNORM_PTXAS).empty()) GTEST_SKIP() << "ptxas is not installed: the PTX is not assembled";
+  }
+
+  // What ptxas says of each entry.
+  static std::string assemble(const std::vector<Plan>& plans) {
+    const std::string path = fmt::format("{}/headnorm_nvptx_test_{}_{}", testing::TempDir(), getpid(), GetParam());
+    std::ofstream(path + ".ptx") << join(plans);
+    const std::string output =
+        output_of(fmt::format("'{0}' -arch=sm_{1} -v '{2}.ptx' -o '{2}.cubin' 2>&1", HEADNORM_PTXAS, GetParam(), path));
+    std::filesystem::remove(path + ".ptx");
+    std::filesystem::remove(path + ".cubin");
+    return output;
+  }
+};
+
+TEST_P(Assembly, DefaultSchedulesSpillNothing) {
+  const std::vector<Plan> plans = default_plans(make_gpu_target(GetParam()));
+  const std::string output = assemble(plans);
+  ASSERT_EQ(output.find("failed"), std::string::npos) << output;
+  const std::regex properties(
+      "Function properties for (\\w+)\\s+(\\d+) bytes stack frame, (\\d+) bytes spill stores, (\\d+) bytes");
+  std::size_t entries = 0;
+  for (std::sregex_iterator it(output.begin(), output.end(), properties), end; it != end; ++it, ++entries)
+    EXPECT_TRUE((*it)[2] == "0" && (*it)[3] == "0" && (*it)[4] == "0") << it->str();
+  EXPECT_EQ(entries, plans.size());
+}
+
+TEST_P(Assembly, UnusualSchedulesAssemble) {
+  const std::string output = assemble(unusual_plans(make_gpu_target(GetParam())));
+  EXPECT_EQ(output.find("failed"), std::string::npos) << output;
+  EXPECT_NE(output.find("Used "), std::string::npos) << output;
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Assembly, testing::Values(80, 90),
+                         [](const auto& test) { return fmt::format("sm_{}", test.param); });
+
+class Structure : public testing::TestWithParam<int> {};
+
+TEST_P(Structure, HeadPerWarp) {
+  const PtxMachine machine = machine_of(plan_of("width=4096,head_size=256", GetParam()));
+  EXPECT_EQ(machine.block_threads(), 128);
+  EXPECT_EQ(machine.count("ld.global.v4.b32"), 1);     // x: 16 bytes a lane
+  EXPECT_EQ(machine.count("ld.global.nc.v4.b32"), 1);  // gamma
+  EXPECT_EQ(machine.count("ld.global"), 2);
+  EXPECT_EQ(machine.count("st.global.v4.b32"), 1);
+  EXPECT_EQ(machine.count("st."), 1);
+  EXPECT_EQ(machine.count("shfl.sync.bfly"), 5);
+  EXPECT_EQ(machine.count("bar."), 0);
+  EXPECT_EQ(machine.count("cvt.rn.bf16x2.f32"), 4);
+  EXPECT_EQ(machine.count("fma."), 8 + 1);  // u * u, mean: those of the program, and no other
+  EXPECT_EQ(machine.count("mul.rn.f32"), 8 + 8);
+  EXPECT_EQ(machine.count("mad."), 0);
+}
+
+TEST_P(Structure, SeedOverTheWidth) {
+  const Plan plan = plan_of("width=4096,head_size=256,residual=add:bf16,gate=seednorm,seed_heads=1", GetParam());
+  const PtxMachine machine = machine_of(plan);
+  EXPECT_EQ(machine.block_threads(), 512);
+  EXPECT_EQ(machine.count("shfl.sync.bfly"), 10);  // two sums over 32 lanes
+  EXPECT_EQ(machine.count("bar.sync"), 1);
+  EXPECT_EQ(machine.shared_bytes(), plan.gpu().shared_bytes);
+  EXPECT_EQ(machine.count("ld.global.v4.b32"), 2);     // x and residual: may be written over, never by way of the read-only cache
+  EXPECT_EQ(machine.count("ld.global.nc.v4.b32"), 3);  // beta, gamma, alpha
+  EXPECT_EQ(machine.count("st.global.v4.b32"), 2);
+}
+
+TEST_P(Structure, WideHeadMeetsOnceInSharedMemory) {
+  const Plan plan = plan_of("width=8192,head_size=8192,gate=seednorm,seed_heads=1", GetParam());
+  const PtxMachine machine = machine_of(plan);
+  EXPECT_EQ(machine.count("bar.sync"), 1);  // both sums share it
+  EXPECT_EQ(machine.shared_bytes(), plan.gpu().shared_bytes);
+}
+
+TEST_P(Structure, WiderWeightsAreReadInPieces) {
+  const PtxMachine machine = machine_of(plan_of("width=4096,head_size=256,weight=channel:f32", GetParam()));
+  EXPECT_EQ(machine.count("ld.global.v4.b32"), 1);
+  EXPECT_EQ(machine.count("ld.global.nc.v4.b32"), 2);
+}
+
+TEST_P(Structure, AccessesAreAsNarrowAsTheScheduleSays) {
+  const PtxMachine machine = machine_of(plan_of("width=4096,head_size=256", GetParam(), "lanes=32,vector=8,access=2"));
+  EXPECT_EQ(machine.count("ld.global.b16"), 8);
+  EXPECT_EQ(machine.count("ld.global.nc.b16"), 8);
+  EXPECT_EQ(machine.count("st.global.b16"), 8);
+  EXPECT_EQ(machine.count("ld.global"), 16);
+}
+
+TEST_P(Structure, ReloadReadsAgain) {
+  const PtxMachine machine =
+      machine_of(plan_of("width=65536,head_size=65536", GetParam(), "lanes=512,vector=8,block=512,residency=reload"));
+  EXPECT_EQ(machine.count("ld.global.v4.b32"), 8);  // four chunks at a time, in two loops
+  EXPECT_EQ(machine.count("bra"), 2 + 2);           // and around the publishing of sums, and for threads that do not store
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Structure, testing::Values(80, 90),
+                         [](const auto& test) { return fmt::format("sm_{}", test.param); });
+
+TEST(Nvptx, RefusesTargetsThatLlvmCannotServe) {
+  Plan plan = plan_of("width=64,head_size=64", 80);
+  for (const auto& [sm, ptx] :
+       {std::pair{75, 70}, std::pair{90, 70}, std::pair{80, 63}, std::pair{80, 999}, std::pair{12345, 70}}) {
+    plan.target.sm = sm;
+    plan.target.ptx = ptx;
+    const auto artifact = make_llvm_backend()->compile(plan);
+    ASSERT_FALSE(artifact.ok()) << sm << " " << ptx;
+    EXPECT_EQ(artifact.error().kind, ErrorKind::user);
+  }
+}
+
+TEST(Nvptx, SameBytesInAnotherProcessLocaleAndTimeZone) {
+  const std::string plain = output_of(fmt::format("LC_ALL=C TZ=UTC '{}'", HEADNORM_PRINT_PTX));
+  const std::string other = output_of(fmt::format("LC_ALL=de_DE.UTF-8 TZ=Pacific/Auckland '{}'", HEADNORM_PRINT_PTX));
+  EXPECT_GT(plain.size(), 100000u);
+  EXPECT_EQ(plain.find("command failed"), std::string::npos);
+  EXPECT_TRUE(plain == other);
+}
+
+// Rows past 2^32 elements, in memory that is reserved but, apart from two rows, never touched.
+TEST(Nvptx, OffsetsAre64BitsWide) {
+  constexpr std::int64_t kWidth = 512, kRows = 4194305, kElements = kWidth * kRows;
+  const auto reserve = [](std::int64_t bytes) {
+    return mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                0);
+  };
+  void* const x = reserve(2 * kElements);
+  void* const y = reserve(2 * kElements);
+  if (x == MAP_FAILED || y == MAP_FAILED) GTEST_SKIP() << "no address space for 8 GiB";
+  const auto element = [](void* tensor, std::int64_t i) { return static_cast<std::uint16_t*>(tensor) + i; };
+  const std::int64_t last_row = kWidth * (kRows - 1);
+  for (std::int64_t i = 0; i < kWidth; ++i) *element(x, last_row + i) = f16_from_float(1);
+
+  const Plan plan = plan_of("width=512,head_size=512,x=f16,y=f16,weight=none", 90);
+  const PtxMachine machine = machine_of(plan);
+  const auto xa = reinterpret_cast<std::uintptr_t>(x), ya = reinterpret_cast<std::uintptr_t>(y);
+  const std::int64_t blocks = (kRows + plan.gpu().groups_per_block - 1) / plan.gpu().groups_per_block;
+  const std::vector<GlobalRange> memory = {{xa, xa + 2 * kElements, false}, {ya, ya + 2 * kElements, true}};
+  const std::vector<std::uint64_t> parameters = {xa, ya, kWidth, kWidth, kRows};
+  for (std::int64_t block : {std::int64_t{0}, blocks - 1})
+    ASSERT_EQ(machine.run(parameters, block, block + 1, memory, ThreadOrder::forward), "");
+  for (std::int64_t i = 0; i < kWidth; ++i) {
+    EXPECT_EQ(float_from_f16(*element(y, last_row + i)), 1.0f) << i;
+    EXPECT_EQ(float_from_f16(*element(y, i)), 0.0f) << i;
+  }
+  munmap(x, 2 * kElements);
+  munmap(y, 2 * kElements);
+}
+
+}  // namespace
+}  // namespace headnorm::test
