@@ -68,9 +68,8 @@ class Database {
   virtual Result<Lookup> look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) = 0;
 
   // Replaces a record of the same id, unless that one has better evidence. Errors here and of store_kernel: environment (not
-  // written; also a warning, for callers that can do without), internal (nothing that could be read back).
+  // written; also a warning, unless the database is read only), internal (nothing that could be read back).
   virtual Result<void> publish(const Record& record) = 0;
-  // A failure is a warning too, unless the database is read_only.
   virtual Result<StoredKernel> store_kernel(const Artifact& artifact) = 0;
   // The artifact if its files are there and whole, and this user's own kernels/<key>.json names the same one; none otherwise.
   virtual Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) = 0;
