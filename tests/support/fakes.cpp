@@ -5,7 +5,6 @@
 #include <new>
 
 #include "core/digest.h"
-#include "tests/support/reference.h"
 
 namespace headnorm::test {
 namespace {
@@ -42,14 +41,6 @@ void store_row(const KernelSpec& spec, const LaunchArguments& arguments, Operand
   }
 }
 
-void run_rows(const KernelSpec& spec, const LaunchArguments& arguments, double factor) {
-  for (std::int64_t row = 0; row < arguments.rows; ++row) {
-    const ReferenceRow exact = reference_row(spec, load_row(spec, arguments, row));
-    store_row(spec, arguments, Operand::y, row, exact.y, factor);
-    if (spec.has_residual()) store_row(spec, arguments, Operand::residual_out, row, exact.residual_out, factor);
-  }
-}
-
 void do_damage(Fault fault, const KernelSpec& spec, const LaunchArguments& arguments) {
   const std::int64_t last = arguments.rows - 1;
   if (fault == Fault::wrong_tail) {
@@ -72,7 +63,7 @@ Result<Artifact> FakeBackend::compile(const Plan& plan) {
   Artifact artifact;
   artifact.entry = "fake";
   artifact.bytes = to_text(plan.schedule);
-  artifact.key = sha256_hex(artifact.bytes);
+  artifact.key = artifact_key(plan, identity());
   artifact.backend = identity();
   return artifact;
 }
@@ -106,6 +97,26 @@ Result<std::shared_ptr<const LoadedKernel>> FakeDevice::load(const Artifact&, co
   if (fault(plan, launches[to_text(plan.schedule)]) == Fault::load)
     return environment_error("the device refused the kernel", "none");
   return std::shared_ptr<const LoadedKernel>(std::make_shared<FakeKernel>(plan));
+}
+
+const ReferenceRow& FakeDevice::reference(const KernelSpec& spec, const LaunchArguments& arguments, std::int64_t row) {
+  std::string key = to_text(spec);
+  for (Operand operand : kOperands) {
+    if (!has_operand(spec, operand) || is_output(operand)) continue;
+    const auto bytes = static_cast<std::size_t>(operand_elements(spec, operand) * size_bytes(operand_dtype(spec, operand)));
+    key.append(reinterpret_cast<const char*>(element(spec, arguments, operand, row, 0)), bytes);
+  }
+  const auto found = references_.find(key);
+  if (found != references_.end()) return found->second;
+  return references_.emplace(key, reference_row(spec, load_row(spec, arguments, row))).first->second;
+}
+
+void FakeDevice::run_rows(const KernelSpec& spec, const LaunchArguments& arguments, double factor) {
+  for (std::int64_t row = 0; row < arguments.rows; ++row) {
+    const ReferenceRow& exact = reference(spec, arguments, row);
+    store_row(spec, arguments, Operand::y, row, exact.y, factor);
+    if (spec.has_residual()) store_row(spec, arguments, Operand::residual_out, row, exact.residual_out, factor);
+  }
 }
 
 Result<void> FakeDevice::launch(const LoadedKernel& kernel, const LaunchArguments& arguments) {

@@ -10,6 +10,7 @@
 #include "core/codegen_backend.h"
 #include "runtime/database/database.h"
 #include "runtime/device.h"
+#include "tests/support/reference.h"
 #include "tuner/measure.h"
 
 namespace headnorm::test {
@@ -63,7 +64,11 @@ class FakeDevice final : public Device {
   std::vector<std::pair<std::string, void*>> measured;  // schedule and address of x, in order
 
  private:
+  const ReferenceRow& reference(const KernelSpec& spec, const LaunchArguments& arguments, std::int64_t row);
+  void run_rows(const KernelSpec& spec, const LaunchArguments& arguments, double factor);
+
   DeviceInfo info_;
+  std::map<std::string, ReferenceRow> references_;  // by spec and the bytes of the inputs: few rows differ
 };
 
 // Takes 5 us for anything.

@@ -5,7 +5,6 @@
 #include <fstream>
 #include <set>
 
-#include "core/digest.h"
 #include "tests/support/fakes.h"
 #include "tests/support/reference.h"
 #include "tuner/tune_lock.h"
@@ -50,7 +49,7 @@ class TunerTest : public testing::Test {
     };
     services.make_copy = [](std::int64_t) { return Result<std::unique_ptr<CopyReference>>(std::make_unique<test::FakeCopy>()); };
     services.now_s = [this] { return clock_.now_s; };
-    services.stop_requested = [this] { return stop_after_ >= 0 && polls_++ >= stop_after_; };
+    services.stop_requested = [this] { return polls_++ >= stop_after_ && stop_after_ >= 0; };
     services.progress = [this](const TuneProgress& progress) { progress_.push_back(progress); };
     return services;
   }
@@ -94,7 +93,7 @@ TEST_F(TunerTest, PublishesTheFastestPlan) {
   EXPECT_DOUBLE_EQ(record.copy_ratio, 5.0 / time_by_schedule(*plan));
   EXPECT_EQ(record.time.samples, 25);
   EXPECT_EQ(record.bytes, minimum_traffic(record.spec).total_bytes(24));
-  EXPECT_EQ(record.kernel.key, sha256_hex(to_text(record.schedule)));
+  EXPECT_EQ(record.kernel.key, artifact_key(*plan, backend_.identity()));
   EXPECT_EQ(record.candidates.legal, record.candidates.measured);
   EXPECT_EQ(record.candidates.verified, record.candidates.measured);
   const Result<Record> read = record_from_json(to_json(record));
@@ -210,6 +209,7 @@ TEST_F(TunerTest, ContinuesAfterAStopAtAnyPoint) {
   const Record whole = tune_one();
   const auto total = static_cast<int>(backend_.compiled.size());
   const int polls = polls_;
+  ASSERT_GT(polls, 100);
   for (int stop = 0; stop < polls; stop += 1 + polls / 12) {
     SCOPED_TRACE(testing::Message() << "stopped at poll " << stop << " of " << polls);
     database_.records.clear();
