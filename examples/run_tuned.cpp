@@ -23,15 +23,21 @@ int main(int argc, char** argv) {
   const auto spec = headnorm::parse_spec("width=256,head_size=64,x=f32,y=f32,weight=none,eps=1e-06");
   if (!spec) return explain(spec.error());
 
-  std::vector<float> x(4 * 256, 3.0f), y(x.size());
+  // Memory of the device is aligned as every kernel asks.
+  constexpr std::int64_t kRows = 4, kWidth = 256, kBytes = kRows * kWidth * sizeof(float);
+  std::vector<float> values(kRows * kWidth, 3.0f);
+  const auto x = (*device)->allocate(kBytes), y = (*device)->allocate(kBytes);
+  if (!x || !y) return explain((x ? y : x).error());
   headnorm::LaunchArguments arguments;
-  arguments.rows = 4;
-  arguments.address(headnorm::Operand::x) = x.data();
-  arguments.address(headnorm::Operand::y) = y.data();
-  arguments.stride(headnorm::Operand::x) = arguments.stride(headnorm::Operand::y) = 256;
+  arguments.rows = kRows;
+  arguments.address(headnorm::Operand::x) = x->address();
+  arguments.address(headnorm::Operand::y) = y->address();
+  arguments.stride(headnorm::Operand::x) = arguments.stride(headnorm::Operand::y) = kWidth;
 
+  if (const auto in = (*device)->copy_in(x->address(), values.data(), kBytes); !in) return explain(in.error());
   headnorm::Runtime runtime(**device, database->get(), nullptr);
   const auto report = runtime.run(*spec, arguments);
   if (!report) return explain(report.error());
-  std::printf("served: %s\nschedule: %s\ny[0]: %.6f\n", to_text(report->served), to_text(report->schedule).c_str(), y[0]);
+  if (const auto out = (*device)->copy_out(values.data(), y->address(), kBytes); !out) return explain(out.error());
+  std::printf("served: %s\nschedule: %s\ny[0]: %.6f\n", to_text(report->served), to_text(report->schedule).c_str(), values[0]);
 }

@@ -103,7 +103,12 @@ struct Runtime::State {
     HEADNORM_TRY(const EntryPointer planned, get({key.spec, key.rows, Alignment::planned}));
     LaunchReport report = planned->report;
     report.schedule = unaligned_schedule(planned->kernel->plan());
-    return load(planned->kernel->plan().spec, report, planned->stored_by);
+    Result<Entry> twin = load(planned->kernel->plan().spec, report, planned->stored_by);
+    if (twin.ok()) return twin;
+    return Error{twin.error().kind,
+                 fmt::format("the tensors lack the alignment that schedule '{}' asks for, and {}",
+                             to_text(planned->report.schedule), twin.error().message),
+                 "align addresses and row strides (Device::allocate aligns), or " + twin.error().remedy};
   }
 };
 

@@ -141,6 +141,17 @@ TEST_F(RuntimeTest, AMisalignedTensorIsServedByTheUnalignedTwin) {
   EXPECT_EQ(backend_.compilations, 2);
 }
 
+TEST_F(RuntimeTest, WithoutACompilerAMisalignedTensorIsAnErrorThatSaysSo) {
+  Runtime compiling(*device_, &database_, &backend_);
+  ASSERT_TRUE(compiling.prepare(spec_, kRows).ok());  // the default, with streaming stores, is stored
+  Runtime runtime(*device_, &database_, &backend_, JitMode::forbidden);
+  ASSERT_TRUE(runtime.run(spec_, tensors_.arguments()).ok());
+  const auto report = runtime.run(spec_, tensors_.arguments(1));
+  ASSERT_FALSE(report.ok());
+  EXPECT_NE(report.error().message.find("lack the alignment"), std::string::npos) << report.error().message;
+  EXPECT_EQ(report.error().remedy.find("align addresses"), 0u) << report.error().remedy;
+}
+
 TEST_F(RuntimeTest, AWinnerThatNoLongerCompilesIsPassedOverForTheDefault) {
   publish_record(backend_);
   database_.kernels.clear();
