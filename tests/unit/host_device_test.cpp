@@ -83,6 +83,28 @@ TEST(ThreadPool, CallersTakeTurns) {
   for (const auto& count : counts.of) EXPECT_EQ(count, 300);
 }
 
+TEST(ThreadPool, AChildOfForkHasThreadsOfItsOwn) {
+  ThreadPool pool(2);
+  const auto meet = [](void* context, int) {  // returns once both indices are being worked on
+    auto& arrived = *static_cast<std::atomic<int>*>(context);
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();
+  };
+  std::atomic<int> in_parent{0};
+  pool.run(2, meet, &in_parent);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(60);  // a child that waits for ever is ended by the signal
+    std::atomic<int> in_child{0};
+    pool.run(2, meet, &in_child);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << status;
+}
+
 constexpr std::int64_t kRows = 8000;  // 6 MB of traffic: shares for up to five threads
 
 class HostLaunch : public ::testing::Test {
@@ -148,7 +170,10 @@ TEST_F(HostLaunch, AChildOfForkLaunches) {
   const std::vector<float> expected = run(*device);  // the threads are there
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
-  if (child == 0) ::_exit(run(*device) == expected ? 0 : 1);
+  if (child == 0) {
+    ::alarm(60);  // a child that waits for ever is ended by the signal
+    ::_exit(run(*device) == expected ? 0 : 1);
+  }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status)) << status;
