@@ -1,4 +1,5 @@
 // What host kernels read and write: large offsets, tails, alignment, strides, aliasing.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -79,7 +80,12 @@ INSTANTIATE_TEST_SUITE_P(Shapes, HostLargeOffsets,
                          testing::Values(LargeShape{Dtype::f16, 512, 512, 512, 4'194'305},
                                          LargeShape{Dtype::bf16, 4096, 4096, 4096, 1'048'641},
                                          LargeShape{Dtype::bf16, 4096, 256, 4096, 1'048'641},
-                                         LargeShape{Dtype::bf16, 128, 64, (1 << 20) + 8, 2049}));
+                                         LargeShape{Dtype::bf16, 128, 64, (1 << 20) + 8, 2049}),
+                         [](const auto& instance) {
+                           const LargeShape& shape = instance.param;
+                           return fmt::format("{}_width{}_head{}_stride{}_rows{}", to_text(shape.dtype), shape.width,
+                                              shape.head_size, shape.stride, shape.rows);
+                         });
 
 class HostOddWidths : public testing::TestWithParam<std::int64_t> {};
 
