@@ -35,6 +35,18 @@ constexpr VerbEntry kVerbs[] = {
      "  headnorm explain --preset qwen3-8b --target sm_90\n"
      "  headnorm explain --width 4096 --schedule form=rot,store=nt",
      make_explain_verb},
+    {"tune", "search, verify, measure and store schedules of a shape",
+     "  headnorm tune --preset wide-vit-4096 --rows 1,64,12608 --db tuned\n"
+     "  headnorm tune --width 768 --rows 4096 --search random --budget 30s --seed 7",
+     make_tune_verb},
+    {"run", "run the kernel that the database serves on .npy files",
+     "  headnorm run --preset wide-vit-4096 --input x.npy --output y.npy\n"
+     "  headnorm run --width 768 --residual add --input x.npy --residual-input r.npy --gamma g.npy --output y.npy",
+     make_run_verb},
+    {"verify", "compare kernels with double precision",
+     "  headnorm verify --grid standard\n"
+     "  headnorm verify --preset dit-xl-2 --rows 1,64",
+     make_verify_verb},
     {"db", "what a database holds, and whether it is whole",
      "  headnorm db list\n"
      "  headnorm db show 3f2a --db tuned\n"
@@ -73,25 +85,38 @@ void collect_option_names(const CLI::App& app, std::vector<std::string>& names) 
   for (const CLI::App* nested : app.get_subcommands({})) collect_option_names(*nested, names);
 }
 
+std::string help_remedy(const std::string& verb) {
+  return fmt::format("'headnorm {}--help' lists the options", verb.empty() ? "" : verb + " ");
+}
+
 // What CLI11 could not place: the first is named, with its nearest known spelling.
 Error unexpected_argument(const CLI::App& command, const std::string& argument, const std::string& verb) {
   const std::string name = argument.substr(0, argument.find('='));
   std::vector<std::string> names;
   collect_option_names(command, names);
   for (const CLI::App* nested : command.get_subcommands({})) names.push_back(nested->get_name());
-  return user_error(fmt::format("{} does not know {} '{}'", verb, name.starts_with('-') ? "option" : "argument", name),
-                    suggestion(name, names) + fmt::format("'headnorm {} --help' lists what it takes", verb));
+  return user_error(fmt::format("{} does not know {} '{}'", verb.empty() ? "headnorm" : verb,
+                                name.starts_with('-') ? "option" : "argument", name),
+                    suggestion(name, names) + help_remedy(verb));
+}
+
+// "--width: 1 required D missing" and the like, said as a rule.
+std::string mismatch_text(const std::string& what) {
+  const std::string option = what.substr(0, what.find(':'));
+  if (what.find("At Most") != std::string::npos) return option + " is given more than once";
+  if (what.find("missing") != std::string::npos) return option + " is given without a value";
+  return what;
 }
 
 Error parse_failure(const CLI::App& app, const std::string& verb, const CLI::ParseError& failure) {
-  for (const CLI::App* command : app.get_subcommands({})) {
-    if (command->get_name() != verb) continue;
-    if (failure.get_name() == "ExtrasError" && !command->remaining(true).empty())
-      return unexpected_argument(*command, command->remaining(true).front(), verb);
-    break;
+  const CLI::App* command = &app;
+  for (const CLI::App* known : app.get_subcommands({})) {
+    if (known->get_name() == verb) command = known;
   }
-  return user_error(failure.what(), verb.empty() ? "'headnorm --help' explains the options"
-                                                 : fmt::format("'headnorm {} --help' explains the options", verb));
+  if (dynamic_cast<const CLI::ExtrasError*>(&failure) != nullptr && !command->remaining(true).empty())
+    return unexpected_argument(*command, command->remaining(true).front(), verb);
+  const bool mismatch = dynamic_cast<const CLI::ArgumentMismatch*>(&failure) != nullptr;
+  return user_error(mismatch ? mismatch_text(failure.what()) : failure.what(), help_remedy(verb));
 }
 
 Report text_report(std::string text) {

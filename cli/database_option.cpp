@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/text_option.h"
+
 namespace headnorm::cli {
 namespace {
 
@@ -23,7 +25,7 @@ std::unique_ptr<Database> open_without_writing(const std::filesystem::path& dire
 }  // namespace
 
 void DatabaseOption::declare(CLI::App& command) {
-  command.add_option("--db", db, "database directory ($HEADNORM_DB, or headnorm in the user's cache)")->type_name("DIR");
+  add_text_option(command, "--db", db, "DIR", "database directory ($HEADNORM_DB, or headnorm in the user's cache)");
 }
 
 Result<std::filesystem::path> database_directory(const DatabaseOption& option, const Environment& environment) {

@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "cli/suggest.h"
+#include "cli/text_option.h"
 #include "core/text.h"
 
 namespace headnorm::cli {
@@ -51,7 +52,7 @@ Result<int> parse_threads(const std::optional<std::string>& text) {
 
 void DeviceOption::declare(CLI::App& command) {
   command.add_option("--device", device, "host (cuda:N, emulator, model:NAME: later)")->type_name("DEVICE");
-  command.add_option("--threads", threads, "threads of the host device (one per core)")->type_name("N");
+  add_text_option(command, "--threads", threads, "N", "threads of the host device (one per core)");
 }
 
 Result<std::unique_ptr<Device>> open_device(const DeviceOption& option) {

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/text_option.h"
 #include "core/text.h"
 
 namespace headnorm::cli {
@@ -174,10 +175,9 @@ Result<void> apply_gate(const ShapeOptions& options, KernelSpec& spec, bool keep
 }  // namespace
 
 void ShapeOptions::declare(CLI::App& command) {
-  for (const OptionRow& row : kOptionRows)
-    command.add_option(row.name, this->*row.value, row.help)->type_name(row.type)->group("Shape");
+  for (const OptionRow& row : kOptionRows) add_text_option(command, row.name, this->*row.value, row.type, row.help)->group("Shape");
   // Accepted, and refused with the reason; not shown in the help.
-  for (std::size_t i = 0; i < kLaterOptions.size(); ++i) command.add_option(kLaterOptions[i], later[i])->group("");
+  for (std::size_t i = 0; i < kLaterOptions.size(); ++i) add_text_option(command, kLaterOptions[i], later[i], "", "")->group("");
 }
 
 Result<Shape> make_shape(const ShapeOptions& options) {
@@ -216,7 +216,7 @@ Result<std::vector<std::int64_t>> parse_rows(const std::string& text) {
 
 void PlanOptions::declare(CLI::App& command) {
   command.add_option("--target", target, "sm_80, sm_90, x86-64, x86-64-v3, x86-64-v4, x86-64-v4+bf16 (host)")->type_name("TARGET");
-  command.add_option("--schedule", schedule, "canonical text of a schedule (a default that needs no tuning)")->type_name("TEXT");
+  add_text_option(command, "--schedule", schedule, "TEXT", "canonical text of a schedule (a default that needs no tuning)");
 }
 
 Result<Target> parse_target_option(const std::string& text) {

@@ -26,6 +26,9 @@ std::unique_ptr<Verb> make_doctor_verb();
 std::unique_ptr<Verb> make_explain_verb();
 std::unique_ptr<Verb> make_generate_verb();
 std::unique_ptr<Verb> make_presets_verb();
+std::unique_ptr<Verb> make_run_verb();
+std::unique_ptr<Verb> make_tune_verb();
+std::unique_ptr<Verb> make_verify_verb();
 
 struct VerbEntry {
   const char* name;

@@ -5,6 +5,7 @@
 
 #include "cli/device_option.h"
 #include "cli/table.h"
+#include "cli/text_option.h"
 #include "cli/verb.h"
 
 namespace headnorm::cli {
@@ -15,7 +16,7 @@ std::string mebibytes(std::int64_t bytes) { return bytes > 0 ? fmt::format("{} M
 class DevicesVerb final : public Verb {
  public:
   void declare(CLI::App& command) override {
-    command.add_option("--threads", option_.threads, "threads of the host device (one per core)")->type_name("N");
+    add_text_option(command, "--threads", option_.threads, "N", "threads of the host device (one per core)");
   }
 
   Result<Report> run(const Context&) override {

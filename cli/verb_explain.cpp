@@ -7,6 +7,7 @@
 #include "cli/shape_options.h"
 #include "cli/suggest.h"
 #include "cli/table.h"
+#include "cli/text_option.h"
 #include "cli/verb.h"
 #include "core/artifact.h"
 
@@ -54,8 +55,8 @@ class ExplainVerb final : public Verb {
  public:
   void declare(CLI::App& command) override {
     plan_.declare(command);
-    command.add_option("--rows", rows_, "row count of the totals (the preset's, or 4096)")->type_name("R");
-    command.add_option("--device", device_, "model:a100, model:h100, model:h200 or model:b200 (all)")->type_name("DEVICE");
+    add_text_option(command, "--rows", rows_, "R", "row count of the totals (the preset's, or 4096)");
+    add_text_option(command, "--device", device_, "DEVICE", "model:a100, model:h100, model:h200 or model:b200 (all)");
     shape_.declare(command);
   }
 

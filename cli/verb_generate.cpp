@@ -11,6 +11,7 @@
 #include "cli/launch_json.h"
 #include "cli/shape_options.h"
 #include "cli/suggest.h"
+#include "cli/text_option.h"
 #include "cli/verb.h"
 #include "generator/generator.h"
 
@@ -51,8 +52,8 @@ class GenerateVerb final : public Verb {
  public:
   void declare(CLI::App& command) override {
     plan_.declare(command);
-    command.add_option("--emit", emit_, "ptx, object, llvm, asm or program (ptx for a GPU, object for a host)")->type_name("KIND");
-    command.add_option("-o,--output", output_, "the file; FILE.launch.json beside it says how to launch it")->type_name("FILE");
+    add_text_option(command, "--emit", emit_, "KIND", "ptx, object, llvm, asm or program (ptx for a GPU, object for a host)");
+    add_text_option(command, "-o,--output", output_, "FILE", "the file; FILE.launch.json beside it says how to launch it");
     shape_.declare(command);
   }
 

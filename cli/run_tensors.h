@@ -1,0 +1,34 @@
+// Run tensors: the operands of one launch, from .npy files into a device and back.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/npy.h"
+#include "runtime/device.h"
+
+namespace headnorm::cli {
+
+// Names of files as they were given.
+struct RunFiles {
+  std::optional<std::string> input, residual, gamma, alpha, beta, output, residual_output;
+};
+
+// What can be said before any file is read. Errors (user).
+Result<void> check_files(const RunFiles& files);
+
+struct RunTensors {
+  std::array<Buffer, kOperandCount> buffers;
+  LaunchArguments arguments;  // contiguous rows; with residual inplace y is x and residual_out is residual
+};
+
+// Every file must have the dtype and the shape that the spec asks for. Errors: of the files (user, environment), of the device.
+Result<RunTensors> load_tensors(Device& device, const KernelSpec& spec, const RunFiles& files, const NpyArray& input);
+
+// `shape` is that of the input file.
+Result<void> store_outputs(Device& device, const KernelSpec& spec, const RunFiles& files, const RunTensors& tensors,
+                           const std::vector<std::int64_t>& shape);
+
+}  // namespace headnorm::cli

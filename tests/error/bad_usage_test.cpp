@@ -1,0 +1,203 @@
+// Invocations that are refused: the exit code, the kind, and that the message names the value and the remedy says what to do.
+#include "tests/support/command.h"
+
+namespace headnorm::testing {
+namespace {
+
+struct BadUsage {
+  std::vector<std::string> arguments;
+  int exit_code;
+  std::string kind, message, remedy;  // message and remedy: a part of them
+};
+
+void PrintTo(const BadUsage& usage, std::ostream* out) {
+  for (const std::string& argument : usage.arguments) *out << argument << ' ';
+}
+
+const std::string kHuge(10000, '9');
+
+const std::vector<BadUsage> kBadUsages = {
+    // The command itself
+    {{}, 2, "user", "no verb", "--help"},
+    {{"expain"}, 2, "user", "'expain' is not a verb", "did you mean 'explain'?"},
+    {{"PRESETS"}, 2, "user", "'PRESETS' is not a verb", "--help"},
+    {{""}, 2, "user", "", "--help"},
+    {{"--frobnicate"}, 2, "user", "--frobnicate", "--help"},
+    {{"explain", "--widht", "4096"}, 2, "user", "option '--widht'", "did you mean '--width'?"},
+    {{"explain", "stray", "--width", "8"}, 2, "user", "argument 'stray'", "--help"},
+    {{"explain", "--width"}, 2, "user", "--width is given without a value", "--help"},
+    {{"explain", "--width", "8", "--width", "8"}, 2, "user", "--width is given more than once", "--help"},
+    // Shapes
+    {{"explain"}, 2, "user", "no shape is given", "--preset wide-vit-4096"},
+    {{"explain", "--preset", "vit-b16"}, 2, "user", "'vit-b16' is not a preset", "did you mean 'vit-b-16'?"},
+    {{"explain", "--preset", ""}, 2, "user", "preset", "headnorm presets"},
+    {{"explain", "--preset", kHuge}, 2, "user", "is not a preset", "headnorm presets"},
+    {{"explain", "--preset", "vit-b-16", "--spec", "width=8,head_size=8"},
+     2,
+     "user",
+     "--preset vit-b-16 and --spec",
+     "one of the two"},
+    {{"explain", "--preset", "ablation-layernorm"}, 2, "user", "needs stat layernorm", "ablation-d256"},
+    {{"explain", "--preset", "ablation-mh-layernorm"}, 2, "user", "needs stat layernorm", "ablation-d256"},
+    {{"explain", "--spec", "width=8,depth=3"}, 2, "user", "--spec: 'depth'", "fields:"},
+    {{"explain", "--spec", "width"}, 2, "user", "'width' in the spec text", "key=value"},
+    {{"explain", "--width", "4k"}, 2, "user", "--width: value '4k' is not an integer", "4096"},
+    {{"explain", "--width", ""}, 2, "user", "--width", "integer"},
+    {{"explain", "--width", "0"}, 2, "user", "width 0 is outside", "--width D"},
+    {{"explain", "--width", "-4096"}, 2, "user", "width -4096 is outside", "--width D"},
+    {{"explain", "--width", "1048577"}, 2, "user", "width 1048577 is outside", "--width D"},
+    {{"explain", "--width", "9223372036854775808"}, 2, "user", "does not fit in 64 bits", "smaller"},
+    {{"explain", "--width", kHuge}, 2, "user", "does not fit in 64 bits", "smaller"},
+    {{"explain", "--width", "nan"}, 2, "user", "'nan' is not an integer", "4096"},
+    {{"explain", "--width", "1001"}, 2, "user", "width 1001 has no divisor", "--head-size"},
+    {{"explain", "--width", "4096", "--head-size", "100"}, 2, "user", "head size 100 does not divide width 4096", "64, 128"},
+    {{"explain", "--width", "4096", "--head-size", "0"}, 2, "user", "head size 0", "nearest"},
+    {{"explain", "--width", "4096", "--head-size", "-1"}, 2, "user", "head size -1", "nearest"},
+    {{"explain", "--width", "4096", "--heads", "7"}, 2, "user", "--heads 7 does not divide width 4096", "8"},
+    {{"explain", "--width", "4096", "--heads", "0"}, 2, "user", "--heads 0", "nearest"},
+    {{"explain", "--width", "4096", "--heads", "8", "--head-size", "256"},
+     2,
+     "user",
+     "--heads 8 and --head-size 256 disagree",
+     "one of"},
+    {{"explain", "--width", "4096", "--heads", "15x256+128"}, 2, "user", "not in this version", "one number"},
+    // Options of the shape
+    {{"explain", "--width", "8", "--pass", "backward"}, 2, "user", "--pass backward is not in this version", "forward"},
+    {{"explain", "--width", "8", "--pass", "sideways"}, 2, "user", "--pass does not know 'sideways'", "forward"},
+    {{"explain", "--width", "8", "--stat", "layernorm"}, 2, "user", "--stat layernorm is not in this version", "rms"},
+    {{"explain", "--width", "8", "--stat", "none"}, 2, "user", "--stat none is not in this version", "rms"},
+    {{"explain", "--width", "8", "--mode", "batch-invariant"}, 2, "user", "not in this version", "default"},
+    {{"explain", "--width", "8", "--mode", "safe-range"}, 2, "user", "not in this version", "default"},
+    {{"explain", "--width", "8", "--residual-gate", "1"}, 2, "user", "--residual-gate is not in this version", "leave it out"},
+    {{"explain", "--width", "8", "--layer-scale", "1"}, 2, "user", "--layer-scale is not in this version", "leave it out"},
+    {{"explain", "--width", "8", "--residual-scale", "1"}, 2, "user", "--residual-scale is not in this version", "leave it out"},
+    {{"explain", "--width", "8", "--modulation", "x"}, 2, "user", "--modulation is not in this version", "leave it out"},
+    {{"explain", "--width", "8", "--silu-gate", "x"}, 2, "user", "--silu-gate is not in this version", "leave it out"},
+    {{"explain", "--width", "8", "--quant", "fp8"}, 2, "user", "--quant is not in this version", "leave it out"},
+    {{"explain", "--width", "8", "--scale-layout", "x"}, 2, "user", "--scale-layout is not in this version", "leave it out"},
+    {{"explain", "--width", "8", "--head-order", "x"}, 2, "user", "--head-order is not in this version", "leave it out"},
+    {{"explain", "--width", "8", "--dtype", "f64"}, 2, "user", "--dtype: 'f64'", "bf16"},
+    {{"explain", "--width", "8", "--residual-dtype", "x"}, 2, "user", "--residual-dtype: 'x'", "bf16"},
+    {{"explain", "--width", "8", "--weight-dtype", "BF16"}, 2, "user", "--weight-dtype: 'BF16'", "bf16"},
+    {{"explain", "--width", "8", "--out-dtype", ""}, 2, "user", "--out-dtype", "bf16"},
+    {{"explain", "--width", "8", "--weight", "row"}, 2, "user", "--weight: 'row'", "channel"},
+    {{"explain", "--width", "8", "--weight-offset", "inf"}, 2, "user", "--weight-offset", "number"},
+    {{"explain", "--width", "8", "--weight-offset", "1", "--weight", "none"}, 2, "user", "weight offset 1", "--weight-offset"},
+    {{"explain", "--width", "8", "--eps", "-1e-6"}, 2, "user", "eps -1e-06", "--eps 1e-6"},
+    {{"explain", "--width", "8", "--eps", "nan"}, 2, "user", "--eps: value 'nan'", "1e-6"},
+    {{"explain", "--width", "8", "--eps", "1e999"}, 2, "user", "--eps: value '1e999'", "1e-6"},
+    {{"explain", "--width", "8", "--residual", "sub"}, 2, "user", "--residual: 'sub'", "inplace"},
+    {{"explain", "--width", "8", "--residual", "inplace", "--out-dtype", "f32"}, 2, "user", "inplace", "--out-dtype"},
+    {{"explain", "--width", "8", "--gate", "silu"}, 2, "user", "--gate: 'silu'", "seednorm"},
+    {{"explain", "--width", "8", "--seed-heads", "2"}, 2, "user", "--seed-heads 2 has no effect", "--gate seednorm"},
+    {{"explain", "--width", "8", "--seed-scale", "2"}, 2, "user", "--seed-scale 2 has no effect", "--gate seednorm"},
+    {{"explain", "--width", "8", "--sigma", "tanh"}, 2, "user", "--sigma tanh has no effect", "--gate seednorm"},
+    {{"explain", "--width", "24", "--head-size", "4", "--gate", "seednorm", "--seed-heads", "4"},
+     2,
+     "user",
+     "do not nest",
+     "--seed-heads"},
+    {{"explain", "--width", "24", "--head-size", "4", "--gate", "seednorm", "--seed-heads", "5"},
+     2,
+     "user",
+     "5 seed heads",
+     "--seed-heads"},
+    {{"explain", "--width", "8", "--gate", "seednorm", "--sigma", "relu"}, 2, "user", "--sigma: 'relu'", "hardtanh"},
+    {{"explain", "--width", "8", "--gate", "seednorm", "--seed-scale", "x"}, 2, "user", "--seed-scale: value 'x'", "number"},
+    {{"explain", "--width", "8", "--rounding", "up"}, 2, "user", "--rounding: 'up'", "llama"},
+    {{"explain", "--width", "8", "--norm-input", "both"}, 2, "user", "--norm-input: 'both'", "unrounded"},
+    // Targets, schedules, rows
+    {{"explain", "--width", "8", "--target", "sm_86"}, 2, "user", "target sm_86 is not in this version", "sm_80"},
+    {{"explain", "--width", "8", "--target", "aarch64"}, 2, "user", "target aarch64 is not in this version", "x86-64"},
+    {{"explain", "--width", "8", "--target", "sm_90a+ptx86"}, 2, "user", "not in this version", "sm_90"},
+    {{"explain", "--width", "8", "--target", "sm_90+ptx10"}, 2, "user", "ptx10", "+ptx"},
+    {{"explain", "--width", "8", "--target", "sm_1"}, 2, "user", "'sm_1' is not a target", "sm_80"},
+    {{"explain", "--width", "8", "--schedule", "fast"}, 2, "user", "'fast' is not a schedule", "form="},
+    {{"explain", "--width", "8", "--schedule", "form=reg,colour=red"}, 2, "user", "'colour'", "fields:"},
+    {{"explain", "--width", "4096", "--schedule", "form=split,accumulators=3"}, 2, "user", "accumulators=3", "schedule"},
+    {{"explain", "--width", "4096", "--head-size", "4096", "--schedule", "form=rot"}, 2, "user", "registers", "schedule"},
+    {{"explain", "--width", "8", "--target", "sm_80", "--schedule", "form=rot"}, 2, "user", "is not for target sm_80", "lanes="},
+    {{"explain", "--width", "8", "--rows", "0"}, 2, "user", "--rows 0", "--rows"},
+    {{"explain", "--width", "8", "--rows", "-5"}, 2, "user", "--rows -5", "--rows"},
+    {{"explain", "--width", "8", "--rows", "1,2"}, 2, "user", "2 row counts", "one"},
+    {{"explain", "--width", "8", "--rows", "99999999999999"}, 2, "user", "--rows 99999999999999", "--rows"},
+    {{"explain", "--width", "8", "--device", "model:gtx"}, 2, "user", "'model:gtx'", "model:h200"},
+    // generate
+    {{"generate", "--width", "8", "--target", "sm_80", "--emit", "cuda"}, 2, "user", "--emit cuda is not in this version", "ptx"},
+    {{"generate", "--width", "8", "--target", "sm_80", "--emit", "ptxx"}, 2, "user", "'ptxx'", "did you mean 'ptx'?"},
+    {{"generate", "--width", "8", "--target", "sm_80", "--emit", "object"}, 2, "user", "--emit object is for host", "ptx"},
+    {{"generate", "--width", "8", "--target", "x86-64", "--emit", "ptx"}, 2, "user", "--emit ptx is for GPUs", "sm_80"},
+    {{"generate", "--width", "8", "--target", "x86-64", "--emit", "program", "-o", ""}, 2, "user", "empty", "-o FILE"},
+    {{"generate", "--width", "8", "--emit", "program", "-o", "/nonexistent/k.txt"},
+     3,
+     "environment",
+     "/nonexistent/k.txt",
+     "directory"},
+    {{"generate", "--width", "8", "--emit", "program", "-o", "/"}, 3, "environment", "'/'", "name a file"},
+    // presets, devices, db
+    {{"presets", "no-such-model"}, 2, "user", "'no-such-model'", "headnorm presets"},
+    {{"devices", "--threads", "0"}, 2, "user", "--threads 0", "leave it out"},
+    {{"devices", "--threads", "many"}, 2, "user", "--threads 'many'", "integer"},
+    {{"db"}, 2, "user", "nothing to do", "db list"},
+    {{"db", "lst"}, 2, "user", "'lst'", "did you mean 'list'?"},
+    {{"db", "repair"}, 2, "user", "db repair is not in this version", "db check"},
+    {{"db", "list", "--db", "/nonexistent/db"}, 3, "environment", "/nonexistent/db", "--db"},
+    {{"db", "show", "--db", ""}, 2, "user", "--db is empty", "--db"},
+    // run, tune, verify
+    {{"run"}, 2, "user", "--input is missing", "--input"},
+    {{"run", "--input", "x.npy"}, 2, "user", "--output is missing", "--output"},
+    {{"run", "--input", "/nonexistent.npy", "--output", "y.npy"}, 3, "environment", "/nonexistent.npy", "check the name"},
+    {{"tune", "--width", "768"}, 2, "user", "--rows is missing", "--rows"},
+    {{"tune", "--preset", "vit-b-16", "--rows", "1,x"}, 2, "user", "--rows: value 'x'", "integer"},
+    {{"tune", "--preset", "vit-b-16", "--budget", "1 year"}, 2, "user", "--budget 1 year", "60s"},
+    {{"tune", "--preset", "vit-b-16", "--budget", "-1s"}, 2, "user", "--budget -1s", "60s"},
+    {{"tune", "--preset", "vit-b-16", "--budget", "s"}, 2, "user", "--budget", "number"},
+    {{"tune", "--preset", "vit-b-16", "--search", "grid"}, 2, "user", "'grid'", "exhaustive"},
+    {{"tune", "--preset", "vit-b-16", "--seed", "-1"}, 2, "user", "--seed -1", "0 or more"},
+    {{"tune", "--preset", "vit-b-16", "--policy", "hot"}, 2, "user", "'hot'", "cold"},
+    {{"tune", "--preset", "vit-b-16", "--device", "cuda:0"}, 3, "environment", "device cuda:0", "generate"},
+    {{"tune", "--preset", "vit-b-16", "--device", "emulator:h200"}, 3, "environment", "device emulator:h200", "--device host"},
+    {{"tune", "--preset", "vit-b-16", "--device", "model:h200"}, 3, "environment", "device model:h200", "--device host"},
+    {{"tune", "--preset", "vit-b-16", "--device", "hots"}, 2, "user", "'hots' is not a device", "did you mean 'host'?"},
+    {{"tune", "--preset", "vit-b-16", "--db", "/dev/null"}, 3, "environment", "/dev/null", ""},
+    {{"verify", "--schedule", "form=reg"}, 2, "user", "--schedule form=reg", "--width"},
+    {{"verify", "--grid", "some"}, 2, "user", "'some'", "standard"},
+    {{"verify", "--width", "8", "--rows", "1000000"}, 2, "user", "--rows 1000000", "fewer"},
+    {{"verify", "--width", "8", "--device", "cuda:1"}, 3, "environment", "device cuda:1", "generate"},
+};
+
+class BadUsageTest : public ::testing::TestWithParam<BadUsage> {};
+
+TEST_P(BadUsageTest, TextGoesToStandardErrorAlone) {
+  const BadUsage& usage = GetParam();
+  const CommandResult result = Command().run(usage.arguments);
+  EXPECT_EQ(result.exit_code, usage.exit_code) << result.err;
+  EXPECT_EQ(result.out, "");
+  EXPECT_TRUE(result.err.starts_with("error: ")) << result.err;
+  EXPECT_NE(result.err.find(usage.message), std::string::npos) << result.err;
+  const std::size_t remedy = result.err.find("\nremedy: ");
+  ASSERT_NE(remedy, std::string::npos) << result.err;
+  EXPECT_NE(result.err.find(usage.remedy, remedy), std::string::npos) << result.err;
+}
+
+TEST_P(BadUsageTest, JsonGoesToStandardOutputAlone) {
+  const BadUsage& usage = GetParam();
+  std::vector<std::string> arguments = usage.arguments;
+  arguments.insert(arguments.begin(), "--json");
+  const CommandResult result = Command().run(arguments);
+  EXPECT_EQ(result.exit_code, usage.exit_code) << result.err;
+  EXPECT_EQ(result.err, "");
+  const nlohmann::json document = result.json();
+  EXPECT_TRUE(document.contains("headnorm"));
+  EXPECT_EQ(document.value("ok", true), false);
+  EXPECT_TRUE(document.contains("verb"));
+  const nlohmann::json error = document.value("error", nlohmann::json::object());
+  EXPECT_EQ(error.value("kind", ""), usage.kind);
+  EXPECT_NE(error.value("message", "").find(usage.message), std::string::npos) << result.out;
+  EXPECT_NE(error.value("remedy", "").find(usage.remedy), std::string::npos) << result.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Command, BadUsageTest, ::testing::ValuesIn(kBadUsages));
+
+}  // namespace
+}  // namespace headnorm::testing

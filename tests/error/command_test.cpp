@@ -1,0 +1,300 @@
+// Right invocations of every verb: exit codes, the keys of the documents, and what each option does to the kernel.
+#include "tests/support/command.h"
+
+#include <set>
+#include <thread>
+
+namespace headnorm::testing {
+namespace {
+
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+Words join(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// The document of a run that succeeds.
+json answer(const Command& command, const Words& arguments) {
+  const CommandResult result = command.run(join(arguments, {"--json"}));
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_EQ(result.err, "");
+  const json document = result.json();
+  EXPECT_EQ(document.value("ok", false), true);
+  EXPECT_TRUE(document.contains("headnorm"));
+  EXPECT_TRUE(document.contains("verb"));
+  EXPECT_FALSE(document.contains("error"));
+  return document;
+}
+
+void expect_keys(const json& object, const Words& keys) {
+  for (const std::string& key : keys) EXPECT_TRUE(object.contains(key)) << key << " in\n" << object.dump(2);
+}
+
+std::size_t widest_line(const std::string& text) {
+  std::size_t widest = 0, column = 0;
+  for (char c : text) {
+    column = c == '\n' ? 0 : column + 1;
+    widest = std::max(widest, column);
+  }
+  return widest;
+}
+
+TEST(Command, SaysItsVersion) {
+  const CommandResult text = Command().run({"--version"});
+  EXPECT_EQ(text.exit_code, 0);
+  EXPECT_TRUE(text.out.starts_with("headnorm "));
+  EXPECT_EQ(text.out, "headnorm " + answer(Command(), {"--version"})["headnorm"].get<std::string>() + "\n");
+}
+
+TEST(Command, HelpsOnEveryVerb) {
+  const CommandResult all = Command().run({"--help"});
+  EXPECT_EQ(all.exit_code, 0);
+  for (const char* verb : {"presets", "devices", "doctor", "generate", "explain", "tune", "run", "verify", "db"}) {
+    EXPECT_NE(all.out.find(verb), std::string::npos) << verb;
+    const CommandResult help = Command().run({verb, "--help"});
+    EXPECT_EQ(help.exit_code, 0);
+    EXPECT_NE(help.out.find("--json"), std::string::npos) << help.out;
+    EXPECT_NE(help.out.find(std::string("headnorm ") + verb), std::string::npos) << "an example of " << verb;
+  }
+}
+
+TEST(Presets, HaveEveryKeyAndFitTheScreen) {
+  const json document = answer(Command(), {"presets"});
+  std::set<std::string> names;
+  for (const json& preset : document["presets"]) {
+    expect_keys(preset, {"name", "width", "head_size", "heads", "depth", "rows", "dtype", "source"});
+    EXPECT_EQ(preset["width"], preset["head_size"].get<int>() * preset["heads"].get<int>()) << preset["name"];
+    EXPECT_TRUE(names.insert(preset["name"]).second) << preset["name"];
+  }
+  for (const char* name : {"vit-b-16",
+                           "vit-l-16",
+                           "vit-h-14",
+                           "deit3-l-16",
+                           "dinov3-7b",
+                           "siglip-so400m-14",
+                           "dit-xl-2",
+                           "sd3.5-large",
+                           "flux.1",
+                           "llama-3-8b",
+                           "qwen3-8b",
+                           "deepseek-v3",
+                           "gemma3-27b",
+                           "wide-vit-1024",
+                           "wide-vit-2048",
+                           "wide-vit-4096",
+                           "ablation-rmsnorm",
+                           "ablation-layernorm",
+                           "ablation-mh-layernorm",
+                           "ablation-mh-rmsnorm-shared",
+                           "ablation-d512",
+                           "ablation-d256",
+                           "ablation-d64"})
+    EXPECT_TRUE(names.contains(name)) << name;
+  EXPECT_LE(widest_line(Command().run({"presets"}).out), 100u);
+}
+
+TEST(Presets, AreSelectedByPartOfTheirName) {
+  const json document = answer(Command(), {"presets", "qwen3"});
+  EXPECT_EQ(document["presets"].size(), 8u);
+}
+
+TEST(Devices, IncludeTheHost) {
+  const json document = answer(Command(), {"devices", "--threads", "1"});
+  ASSERT_FALSE(document["devices"].empty());
+  expect_keys(document["devices"][0], {"name", "kind", "target", "units"});
+  EXPECT_EQ(document["devices"][0]["kind"], "host");
+  EXPECT_EQ(document["devices"][0]["units"], 1);
+}
+
+TEST(Doctor, NamesTheDatabaseThatTheEnvironmentGives) {
+  auto database_line = [](const std::map<std::string, std::string>& variables) {
+    const Command command;
+    const CommandResult result = command.run({"doctor", "--json"}, variables);
+    const json document = result.json();
+    for (const json& check : document["checks"]) {
+      expect_keys(check, {"name", "state", "detail", "remedy"});
+      if (check["name"] != "database") continue;
+      std::string detail = check["detail"];
+      if (const std::size_t at = detail.find(command.home().string()); at != std::string::npos)
+        detail.replace(at, command.home().string().size(), "HOME");
+      return detail;
+    }
+    return std::string("no line");
+  };
+  EXPECT_TRUE(database_line({}).starts_with("HOME/.cache/headnorm"));
+  EXPECT_TRUE(database_line({{"XDG_CACHE_HOME", "/nonexistent/cache"}}).starts_with("/nonexistent/cache/headnorm"));
+  EXPECT_TRUE(database_line({{"HEADNORM_DB", "/nonexistent/db"}, {"XDG_CACHE_HOME", "/x"}}).starts_with("/nonexistent/db"));
+  const CommandResult homeless = Command().run({"doctor"}, {{"HOME", ""}});
+  EXPECT_EQ(homeless.exit_code, 1);
+  EXPECT_NE(homeless.err.find("database"), std::string::npos);
+}
+
+TEST(Explain, HasEveryKey) {
+  for (const char* target : {"sm_80", "sm_90", "x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16"}) {
+    const json document = answer(Command(), {"explain", "--preset", "wide-vit-4096", "--target", target});
+    expect_keys(document, {"spec", "schedule", "target", "entry", "plan", "rows", "bytes", "operations", "roofline"});
+    EXPECT_EQ(document["target"], target);
+    EXPECT_EQ(document["rows"], 12608);
+    EXPECT_EQ(document["bytes"]["total"], 12608 * 4096 * 2 * 2 + 4096 * 2);
+    EXPECT_EQ(document["roofline"].size(), 4u);
+  }
+}
+
+TEST(Explain, RooflineIsBytesOverBandwidth) {
+  const json document = answer(Command(), {"explain", "--width", "1024", "--rows", "1000", "--device", "model:a100"});
+  ASSERT_EQ(document["roofline"].size(), 1u);
+  EXPECT_EQ(document["roofline"][0]["bound"], "memory");
+  EXPECT_NEAR(document["roofline"][0]["time_us"].get<double>(), document["bytes"]["total"].get<double>() / 2039e3, 1e-9);
+}
+
+struct OptionCase {
+  Words options;
+  std::string spec;  // canonical text
+};
+
+TEST(Explain, EveryShapeOptionIsInTheSpec) {
+  const std::string base = "width=64,head_size=32";
+  const std::vector<OptionCase> cases = {
+      {{}, base + ",x=bf16,y=bf16,weight=channel:bf16,eps=1e-06"},
+      {{"--pass", "forward", "--stat", "rms", "--mode", "default"}, base + ",x=bf16,y=bf16,weight=channel:bf16,eps=1e-06"},
+      {{"--head-size", "16"}, "width=64,head_size=16,x=bf16,y=bf16,weight=channel:bf16,eps=1e-06"},
+      {{"--head-size", "auto"}, "width=64,head_size=64,x=bf16,y=bf16,weight=channel:bf16,eps=1e-06"},
+      {{"--heads", "4"}, "width=64,head_size=16,x=bf16,y=bf16,weight=channel:bf16,eps=1e-06"},
+      {{"--heads", "4", "--head-size", "16"}, "width=64,head_size=16,x=bf16,y=bf16,weight=channel:bf16,eps=1e-06"},
+      {{"--dtype", "f32"}, base + ",x=f32,y=f32,weight=channel:f32,eps=1e-06"},
+      {{"--weight-dtype", "f32"}, base + ",x=bf16,y=bf16,weight=channel:f32,eps=1e-06"},
+      {{"--out-dtype", "f32"}, base + ",x=bf16,y=f32,weight=channel:bf16,eps=1e-06"},
+      {{"--weight", "none"}, base + ",x=bf16,y=bf16,weight=none,eps=1e-06"},
+      {{"--weight", "shared"}, base + ",x=bf16,y=bf16,weight=shared:bf16,eps=1e-06"},
+      {{"--weight", "head"}, base + ",x=bf16,y=bf16,weight=head:bf16,eps=1e-06"},
+      {{"--weight-offset", "1"}, base + ",x=bf16,y=bf16,weight=channel:bf16,eps=1e-06,weight_offset=1"},
+      {{"--eps", "0"}, base + ",x=bf16,y=bf16,weight=channel:bf16,eps=0"},
+      {{"--residual", "add"}, base + ",x=bf16,y=bf16,weight=channel:bf16,eps=1e-06,residual=add:bf16"},
+      {{"--residual", "inplace", "--residual-dtype", "f32"},
+       base + ",x=bf16,y=bf16,weight=channel:bf16,eps=1e-06,residual=inplace:f32"},
+      {{"--gate", "seednorm"}, base + ",x=bf16,y=bf16,weight=channel:bf16,eps=1e-06,gate=seednorm,seed_heads=2"},
+      {{"--gate", "seednorm", "--seed-heads", "1", "--seed-scale", "0.5", "--sigma", "softsign"},
+       base + ",x=bf16,y=bf16,weight=channel:bf16,eps=1e-06,gate=seednorm,seed_heads=1,seed_scale=0.5,sigma=softsign"},
+      {{"--rounding", "llama"}, base + ",x=bf16,y=bf16,weight=channel:bf16,eps=1e-06,rounding=llama"},
+      {{"--residual", "add", "--norm-input", "unrounded"},
+       base + ",x=bf16,y=bf16,weight=channel:bf16,eps=1e-06,residual=add:bf16,norm_input=unrounded"},
+  };
+  const Command command;
+  for (const OptionCase& option : cases) {
+    // The base gives a spec, so that every option is also seen to override one.
+    const json document = answer(command, join({"explain", "--spec", base}, option.options));
+    EXPECT_EQ(document["spec"], option.spec);
+    EXPECT_EQ(answer(command, {"explain", "--spec", option.spec})["spec"], option.spec);
+  }
+}
+
+TEST(Explain, OptionsOverrideAPreset) {
+  const json document = answer(Command(), {"explain", "--preset", "gemma3-27b", "--width", "1152", "--dtype", "f32"});
+  EXPECT_EQ(document["spec"], "width=1152,head_size=288,x=f32,y=f32,weight=channel:f32,eps=1e-06,weight_offset=1");
+}
+
+TEST(Explain, ScheduleIsCanonical) {
+  const Words shape = {"explain", "--width", "4096", "--target", "sm_90"};
+  const std::string schedule = answer(Command(), shape)["schedule"];
+  EXPECT_EQ(answer(Command(), join(shape, {"--schedule", schedule}))["schedule"], schedule);
+}
+
+TEST(Generate, WritesTheKernelAndHowToLaunchIt) {
+  const Command command;
+  const std::filesystem::path directory = command.home() / "a b '$(x)' \u00e9\u6f22";
+  std::filesystem::create_directory(directory);
+  const std::string file = directory / "norm.ptx";
+  const json document = answer(command, {"generate", "--width", "1024", "--residual", "add", "--gate", "seednorm", "--target",
+                                         "sm_90", "--emit", "ptx", "-o", file});
+  expect_keys(document, {"spec", "schedule", "target", "entry", "files"});
+  EXPECT_EQ(document["files"], json::array({file, file + ".launch.json"}));
+  EXPECT_NE(read_whole(file).find(".visible .entry " + document["entry"].get<std::string>()), std::string::npos);
+  const json launch = json::parse(read_whole(file + ".launch.json"));
+  expect_keys(launch, {"entry", "parameters", "grid", "block", "shared_bytes", "cluster", "alignment", "ptx_version", "target",
+                       "spec", "schedule"});
+  Words names;
+  for (const json& parameter : launch["parameters"]) {
+    expect_keys(parameter, {"name", "kind", "dtype", "shape"});
+    names.push_back(parameter["name"]);
+  }
+  EXPECT_EQ(names, (Words{"x", "residual", "gamma", "alpha", "beta", "y", "residual_out", "x_stride", "residual_stride", "y_stride",
+                          "residual_out_stride", "rows"}));
+  EXPECT_EQ(launch["parameters"][0]["shape"], json::array({"rows", 1024}));
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    EXPECT_TRUE(entry.path().filename().string().starts_with("norm.ptx")) << entry.path();
+}
+
+TEST(Generate, EveryEmitGoesToStandardOutput) {
+  const Command command;
+  const std::vector<std::pair<Words, std::string>> cases = {
+      {{"--target", "sm_80", "--emit", "ptx"}, ".target sm_80"},       {{"--target", "sm_90", "--emit", "asm"}, ".target sm_90"},
+      {{"--target", "x86-64-v3", "--emit", "asm"}, "headnorm_w512"},   {{"--target", "x86-64-v4", "--emit", "llvm"}, "define"},
+      {{"--target", "sm_80", "--emit", "program"}, "reduce_dot head"}, {{"--target", "x86-64", "--emit", "object"}, "\177ELF"},
+  };
+  for (const auto& [options, part] : cases) {
+    const CommandResult result = command.run(join({"generate", "--width", "512"}, options));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.out.find(part), std::string::npos) << options[3];
+  }
+}
+
+TEST(Generate, DevicesAndLinksKeepTheirPlace) {
+  const Command command;
+  const json document = answer(command, {"generate", "--width", "512", "--emit", "program", "-o", "/dev/null"});
+  EXPECT_EQ(document["files"], json::array({"/dev/null"}));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  const std::filesystem::path link = command.home() / "link", target = command.home() / "target";
+  write_whole(target, "old");
+  std::filesystem::create_symlink(target, link);
+  answer(command, {"generate", "--width", "512", "--emit", "program", "-o", link});
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_TRUE(read_whole(target).starts_with("program "));
+}
+
+TEST(Output, NamesThatAreNoUtf8LeaveTheDocumentValid) {
+  const Command command;
+  const std::string file = command.home() / "k\xff\xfe.txt";
+  const json document = answer(command, {"generate", "--width", "512", "--emit", "program", "-o", file});
+  EXPECT_EQ(document["files"].size(), 2u);
+  EXPECT_TRUE(std::filesystem::exists(file));
+}
+
+TEST(Output, AFullDiskIsAnEnvironmentError) {
+  const CommandResult result = Command().run({"presets"}, {}, "/dev/full");
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_NE(result.err.find("standard output cannot be written"), std::string::npos);
+}
+
+TEST(Output, AReaderThatStopsReadingIsNoFailure) {
+  const Command command;
+  const std::string pipe = command.home() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  // The reader opens the pipe, so that the writer starts, and leaves at once.
+  std::thread reader([&] { ::close(::open(pipe.c_str(), O_RDONLY)); });
+  const CommandResult result = command.run({"presets", "--json"}, {}, pipe);
+  reader.join();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(Db, ChecksAndListsDamage) {
+  const Command command;
+  const std::filesystem::path db = command.home() / "db";
+  std::filesystem::create_directories(db / "records");
+  EXPECT_TRUE(answer(command, {"db", "list", "--db", db})["records"].empty());
+  EXPECT_EQ(answer(command, {"db", "check", "--db", db})["damaged"], json::array());
+  write_whole(db / "records" / "0123456789abcdef0123456789abcdef.json", "{\"format\": 1");
+  const CommandResult check = command.run({"db", "check", "--db", db, "--json"});
+  EXPECT_EQ(check.exit_code, 1);
+  const json document = check.json();
+  EXPECT_EQ(document["ok"], false);
+  ASSERT_EQ(document["damaged"].size(), 1u);
+  expect_keys(document["damaged"][0], {"file", "reason"});
+  const CommandResult show = command.run({"db", "show", "0123", "--db", db});
+  EXPECT_EQ(show.exit_code, 2);
+}
+
+}  // namespace
+}  // namespace headnorm::testing
