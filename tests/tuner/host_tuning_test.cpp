@@ -48,7 +48,7 @@ TEST_P(HostTuning, EveryCandidateIsRightAndTheWinnerIsServed) {
   request.rows = {40};
   request.policy = CachePolicy::warm;
   request.search = SearchKind::random;
-  request.budget_s = 8;
+  request.budget_s = 4;
   const Result<TuneReport> report = tune(request, services);
   ASSERT_TRUE(report.ok()) << report.error().message;
   const Record& record = report->results.at(0).record;
