@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::int64_t kLine = 64;
 constexpr std::int64_t kMostRingBytes = 128 << 20;
+constexpr std::int64_t kLeastThreadBytes = 64 << 10;  // less than that is copied before another thread has heard of it
 
 using Copy = void (*)(std::byte* to, const std::byte* from, std::int64_t bytes);
 
@@ -53,7 +54,10 @@ void copy_sse2(std::byte* to, const std::byte* from, std::int64_t bytes) {
   _mm_sfence();
 }
 
-Copy best_copy() {
+void copy_warm(std::byte* to, const std::byte* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
+
+Copy best_copy(CachePolicy policy) {
+  if (policy == CachePolicy::warm) return copy_warm;
   if (host_supports(HostIsa::x86_64_v4)) return copy_avx512;
   if (host_supports(HostIsa::x86_64_v3)) return copy_avx2;
   return copy_sse2;
@@ -74,8 +78,8 @@ Result<Buffer> map(std::int64_t bytes) {
 
 class HostCopy final : public CopyReference {
  public:
-  HostCopy(Buffer source, Buffer destination, int threads)
-      : source_(std::move(source)), destination_(std::move(destination)), threads_(threads), copy_(best_copy()) {}
+  HostCopy(Buffer source, Buffer destination, int threads, Copy copy)
+      : source_(std::move(source)), destination_(std::move(destination)), threads_(threads), copy_(copy) {}
 
   Result<double> measure_us(std::int64_t bytes) override {
     const int launches = launches_per_trial(bytes);
@@ -95,16 +99,17 @@ class HostCopy final : public CopyReference {
   double copy_once(std::int64_t bytes) const {
     std::byte* to = static_cast<std::byte*>(destination_.address()) + place_;
     const std::byte* from = static_cast<const std::byte*>(source_.address()) + place_;
+    const int threads = static_cast<int>(std::clamp<std::int64_t>(bytes / kLeastThreadBytes, 1, threads_));
     // Helpers wait at a gate, so that starting threads is not timed.
     std::atomic<int> ready = 0;
     std::atomic<bool> go = false;
     const auto part = [&](int thread) {
-      const std::int64_t lines = bytes / kLine, begin = lines * thread / threads_ * kLine,
-                         end = lines * (thread + 1) / threads_ * kLine;
+      const std::int64_t lines = bytes / kLine, begin = lines * thread / threads * kLine,
+                         end = lines * (thread + 1) / threads * kLine;
       copy_(to + begin, from + begin, end - begin);
     };
     std::vector<std::thread> helpers;
-    for (int thread = 1; thread < threads_; ++thread) {
+    for (int thread = 1; thread < threads; ++thread) {
       helpers.emplace_back([&, thread] {
         ++ready;
         while (!go) std::this_thread::yield();
@@ -112,7 +117,7 @@ class HostCopy final : public CopyReference {
         --ready;
       });
     }
-    while (ready < threads_ - 1) std::this_thread::yield();
+    while (ready < threads - 1) std::this_thread::yield();
     const auto begin = std::chrono::steady_clock::now();
     go = true;
     part(0);
@@ -136,7 +141,7 @@ Result<std::unique_ptr<CopyReference>> make_host_copy(const DeviceInfo& device, 
   HEADNORM_TRY(Buffer source, map(ring));
   HEADNORM_TRY(Buffer destination, map(ring));
   return std::unique_ptr<CopyReference>(
-      std::make_unique<HostCopy>(std::move(source), std::move(destination), std::max(1, device.units)));
+      std::make_unique<HostCopy>(std::move(source), std::move(destination), std::max(1, device.units), best_copy(policy)));
 }
 
 }  // namespace headnorm

@@ -1,4 +1,4 @@
-// Host copy: the plain non-temporal copy that kernels on the host CPU are paired with.
+// Host copy: the plain copy that kernels on the host CPU are paired with.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,9 @@
 
 namespace headnorm {
 
-// Copies with the widest vectors of this machine and the device's number of threads. Cold: source and destination move on through
-// buffers of the size of the last level cache (128 MiB at most). Error: environment, out of memory.
+// Copies with the device's number of threads, fewer where a thread would have less than 64 KiB. Cold: with non-temporal stores of
+// the widest vectors of this machine, source and destination moving on through buffers of the size of the last level cache (128 MiB
+// at most). Warm: memcpy, the same bytes again and again. Error: environment, out of memory.
 Result<std::unique_ptr<CopyReference>> make_host_copy(const DeviceInfo& device, CachePolicy policy, std::int64_t largest_bytes);
 
 }  // namespace headnorm

@@ -35,7 +35,8 @@ int choose_sets(const KernelSpec& spec, const DeviceInfo& device, const Workload
   const std::int64_t cache = device.cache_bytes > 0 ? device.cache_bytes : kUnknownCacheBytes;
   const std::int64_t touched = std::max<std::int64_t>(1, traffic.total_bytes(shape.rows));
   const std::int64_t wanted = std::max<std::int64_t>(launches, 2 * cache / touched + 1);
-  const std::int64_t most = std::max<std::int64_t>(1, kMostOperandBytes / Workload::set_bytes(spec, shape));
+  const std::int64_t room = device.memory_bytes > 0 ? std::min(kMostOperandBytes, device.memory_bytes / 4) : kMostOperandBytes;
+  const std::int64_t most = std::max<std::int64_t>(1, room / Workload::set_bytes(spec, shape));
   return static_cast<int>(std::min(wanted, most));
 }
 

@@ -22,7 +22,8 @@ class CopyReference {
   virtual Result<double> measure_us(std::int64_t bytes) = 0;
 };
 
-// Sets that hold more than twice the last level cache together, as far as kMostOperandBytes allow. Warm measurements have one set,
+// Sets that hold more than twice the last level cache together, as far as kMostOperandBytes and a quarter of the
+// device's memory allow. Warm measurements have one set,
 // or in place, where a launch uses its inputs up, one for each launch of a trial.
 inline constexpr std::int64_t kMostOperandBytes = std::int64_t{1} << 30;
 int choose_sets(const KernelSpec& spec, const DeviceInfo& device, const WorkloadShape& shape, CachePolicy policy);

@@ -248,8 +248,8 @@ Result<void> Search::screen_batch(const std::vector<Contestant*>& batch) {
       reject(contestant->plan, *contestant->rejection);
     } else if (const std::optional<double> score = contestant->score()) {
       ++counts_.measured;
-      // Fewer rounds are good enough for this search's end, and are not handed on to the next.
-      if (complete) journal_->finish(to_text(contestant->plan.schedule), {*score, std::nullopt});
+      // Also after a round that was ended early: the score only chooses finalists, which are measured again.
+      journal_->finish(to_text(contestant->plan.schedule), {*score, std::nullopt});
       strategy_->tell(contestant->plan, score);
       ++told_;
     }

@@ -9,6 +9,7 @@
 
 #include "tests/support/fakes.h"
 #include "tests/support/reference.h"
+#include "tuner/host_copy.h"
 #include "tuner/verification.h"
 
 namespace headnorm {
@@ -155,6 +156,24 @@ TEST(ChooseSets, ColdSetsExceedTwiceTheCacheWithinTheMemoryBound) {
     EXPECT_GT(sets * minimum_traffic(spec).total_bytes(rows), 2 * info.cache_bytes);
     EXPECT_TRUE(sets == 1 || sets * Workload::set_bytes(spec, shape) <= kMostOperandBytes);
     EXPECT_EQ(choose_sets(spec, info, shape, CachePolicy::warm), 1);
+  }
+}
+
+TEST(HostCopy, CopiesWhatItWasMadeForAndNoMore) {
+  FakeDevice device;
+  DeviceInfo info = device.info();
+  for (int threads : {1, 3}) {
+    info.units = threads;
+    for (CachePolicy policy : {CachePolicy::cold, CachePolicy::warm}) {
+      const auto copy = make_host_copy(info, policy, 1 << 20);
+      ASSERT_TRUE(copy.ok());
+      for (std::int64_t bytes : {1, 1000, 300 << 10, 1 << 20}) {
+        const Result<double> time = (*copy)->measure_us(bytes);
+        ASSERT_TRUE(time.ok()) << time.error().message;
+        EXPECT_GT(*time, 0);
+      }
+      EXPECT_FALSE((*copy)->measure_us(4 << 20).ok());
+    }
   }
 }
 
