@@ -41,7 +41,7 @@ TEST(Npy, WhatIsWrittenIsRead) {
 }
 
 TEST(Npy, SpellingsThatPythonWrites) {
-  for (char major : {1, 2, 3})
+  for (char major : {'\1', '\2', '\3'})
     EXPECT_EQ(message_of(file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", 24, major)), "accepted");
   EXPECT_EQ(message_of(file_of("{\"shape\":(3,),\"fortran_order\":True,\"descr\":\"|V2\"}", 6)), "accepted");
   EXPECT_EQ(message_of(file_of("{'descr': '<V2', 'fortran_order': False, 'shape': (), }", 2)), "accepted");
