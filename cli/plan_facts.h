@@ -17,7 +17,7 @@ Result<Work> count_work(const KernelSpec& spec);
 Json bytes_json(const Work& work, std::int64_t rows);
 Json operations_json(const Work& work, std::int64_t rows);
 
-// Peak rates of a device as its maker states them.
+// Peak rates of a device, as its maker states them or as they were measured.
 struct RooflineDevice {
   std::string name, title;
   double gb_per_s = 0;

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/device_option.h"
 #include "cli/plan_facts.h"
 #include "cli/shape_options.h"
 #include "cli/suggest.h"
@@ -10,22 +11,44 @@
 #include "cli/text_option.h"
 #include "cli/verb.h"
 #include "core/artifact.h"
+#include "tuner/host_copy.h"
 
 namespace headnorm::cli {
 namespace {
 
 constexpr std::int64_t kDefaultRows = 4096;
 
-// "model:h200", or all that are known.
-Result<std::vector<RooflineDevice>> choose_devices(const std::optional<std::string>& text) {
+constexpr std::int64_t kCopiedBytes = std::int64_t{256} << 20;
+constexpr int kCopies = 5;
+
+// This machine, with the bandwidth of a plain copy measured now.
+Result<RooflineDevice> measure_host(const DeviceOption& option) {
+  HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(option));
+  const DeviceInfo& info = device->info();
+  HEADNORM_TRY(const std::unique_ptr<CopyReference> copy, make_host_copy(info, CachePolicy::cold, kCopiedBytes));
+  std::vector<double> times_us;
+  for (int i = 0; i < kCopies; ++i) {
+    HEADNORM_TRY(const double time_us, copy->measure_us(kCopiedBytes));
+    times_us.push_back(time_us);
+  }
+  const double gb_per_s = static_cast<double>(kCopiedBytes) / summarise(times_us).median_us / 1e3;
+  return RooflineDevice{.name = "host", .title = fmt::format("{}, {} threads", info.name, info.units), .gb_per_s = gb_per_s};
+}
+
+// "host", "model:h200", or all that need no measuring.
+Result<std::vector<RooflineDevice>> choose_devices(const std::optional<std::string>& text, const DeviceOption& host) {
   if (!text) return roofline_devices();
+  if (*text == "host") {
+    HEADNORM_TRY(const RooflineDevice device, measure_host(host));
+    return std::vector{device};
+  }
   std::vector<std::string> names;
   for (const RooflineDevice& device : roofline_devices()) {
     names.push_back("model:" + device.name);
     if (*text == names.back()) return std::vector{device};
   }
   return user_error(fmt::format("explain has no peak rates of device '{}'", *text),
-                    suggestion(*text, names) + "use model:a100, model:h100, model:h200 or model:b200");
+                    suggestion(*text, names) + "use model:a100, model:h100, model:h200, model:b200 or host");
 }
 
 std::string value_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
@@ -56,7 +79,8 @@ class ExplainVerb final : public Verb {
   void declare(CLI::App& command) override {
     plan_.declare(command);
     add_text_option(command, "--rows", rows_, "R", "row count of the totals (the preset's, or 4096)");
-    add_text_option(command, "--device", device_, "DEVICE", "model:a100, model:h100, model:h200 or model:b200 (all)");
+    add_text_option(command, "--device", device_, "DEVICE", "model:a100, model:h100, model:h200, model:b200, or host (the models)");
+    add_text_option(command, "--threads", host_.threads, "N", "threads of the host's copy (one per core)");
     shape_.declare(command);
   }
 
@@ -64,7 +88,7 @@ class ExplainVerb final : public Verb {
     HEADNORM_TRY(const Shape shape, make_shape(shape_));
     HEADNORM_TRY(const Plan plan, make_plan_of(shape.spec, plan_));
     HEADNORM_TRY(const std::int64_t rows, choose_rows(shape));
-    HEADNORM_TRY(const std::vector<RooflineDevice> devices, choose_devices(device_));
+    HEADNORM_TRY(const std::vector<RooflineDevice> devices, choose_devices(device_, host_));
     HEADNORM_TRY(const Work work, count_work(plan.spec));
     Report report;
     report.document = {{"spec", to_text(plan.spec)},
@@ -90,6 +114,7 @@ class ExplainVerb final : public Verb {
 
   ShapeOptions shape_;
   PlanOptions plan_;
+  DeviceOption host_;
   std::optional<std::string> rows_, device_;
 };
 

@@ -149,6 +149,15 @@ TEST(Explain, RooflineIsBytesOverBandwidth) {
   EXPECT_NEAR(document["roofline"][0]["time_us"].get<double>(), document["bytes"]["total"].get<double>() / 2039e3, 1e-9);
 }
 
+TEST(Explain, TheHostIsMeasuredWhenAskedFor) {
+  const json document = answer(Command(), {"explain", "--width", "1024", "--device", "host", "--threads", "1"});
+  ASSERT_EQ(document["roofline"].size(), 1u);
+  EXPECT_EQ(document["roofline"][0]["device"], "host");
+  EXPECT_GT(document["roofline"][0]["gb_per_s"].get<double>(), 0);
+  EXPECT_NEAR(document["roofline"][0]["time_us"].get<double>() * document["roofline"][0]["gb_per_s"].get<double>(),
+              document["bytes"]["total"].get<double>() / 1e3, 1e-3);
+}
+
 struct OptionCase {
   Words options;
   std::string spec;  // canonical text
