@@ -60,6 +60,16 @@ std::vector<std::string> verb_names() {
   return names;
 }
 
+constexpr std::string_view kLaterVerbs[] = {"bench", "export", "report", "pack"};
+
+Error unknown_verb(const std::string& verb) {
+  if (std::ranges::find(kLaterVerbs, verb) != std::end(kLaterVerbs))
+    return user_error(fmt::format("{} is not in this version (headnorm {})", verb, HEADNORM_VERSION),
+                      "'headnorm --help' lists the verbs");
+  return user_error(fmt::format("'{}' is not a verb of headnorm", verb),
+                    suggestion(verb, verb_names()) + "'headnorm --help' lists the verbs");
+}
+
 // Everything typed, before it is parsed: errors of parsing need the verb and --json too.
 struct CommandLine {
   std::vector<std::string> arguments;
@@ -144,9 +154,7 @@ int run_command(int argc, const char* const* argv, const Environment& environmen
   Context context{.environment = environment, .verb = line.verb, .json = line.json};
   const VerbEntry* entry = std::ranges::find_if(kVerbs, [&](const VerbEntry& known) { return line.verb == known.name; });
   if (entry == std::end(kVerbs)) entry = nullptr;
-  if (entry == nullptr && !line.verb.empty())
-    return print_error(context, user_error(fmt::format("'{}' is not a verb of headnorm", line.verb),
-                                           suggestion(line.verb, verb_names()) + "'headnorm --help' lists the verbs"));
+  if (entry == nullptr && !line.verb.empty()) return print_error(context, unknown_verb(line.verb));
 
   CLI::App app("Generates, tunes, stores and runs kernels of multi-head RMSNorm and its family.", "headnorm");
   bool version = false, json = false;

@@ -20,6 +20,8 @@ const std::vector<BadUsage> kBadUsages = {
     // The command itself
     {{}, 2, "user", "no verb", "--help"},
     {{"expain"}, 2, "user", "'expain' is not a verb", "did you mean 'explain'?"},
+    {{"bench"}, 2, "user", "bench is not in this version", "--help"},
+    {{"export"}, 2, "user", "export is not in this version", "--help"},
     {{"PRESETS"}, 2, "user", "'PRESETS' is not a verb", "--help"},
     {{""}, 2, "user", "", "--help"},
     {{"--frobnicate"}, 2, "user", "--frobnicate", "--help"},
