@@ -2,9 +2,9 @@
 //
 //   host_bench [--rounds N]
 //
-// Three cases: wide-vit-4096 with 12,608 rows in bf16 and in f32 (operands out of cache), and bf16 held in L2. For each, all plans of
-// the search space are screened; the best is then timed afresh, in rounds that shuffle kernel, copy and loop, so that the figures
-// printed did not choose it. Ratios are medians over rounds of time(copy or loop) / time(kernel) within one round.
+// Three cases: wide-vit-4096 with 12,608 rows in bf16 and in f32 (operands out of cache), and bf16 held in L2. For each, all plans
+// of the search space are screened; the best is then timed afresh, in rounds that shuffle kernel, copy and loop, so that the
+// figures printed did not choose it. Ratios are medians over rounds of time(copy or loop) / time(kernel) within one round.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,15 +63,18 @@ struct Tensors {
 Tensors make_tensors(Device& device, const KernelSpec& spec, std::int64_t rows) {
   const auto size = static_cast<std::size_t>(size_bytes(spec.x_dtype));
   const auto count = static_cast<std::size_t>(rows * spec.width);
-  Tensors t{value_or_exit(device.allocate(count * size)), value_or_exit(device.allocate(static_cast<std::size_t>(spec.width) * size)),
-            value_or_exit(device.allocate(count * size)), {}};
+  Tensors t{value_or_exit(device.allocate(count * size)),
+            value_or_exit(device.allocate(static_cast<std::size_t>(spec.width) * size)),
+            value_or_exit(device.allocate(count * size)),
+            {}};
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
   std::vector<float> pool(1 << 16);
   for (float& value : pool) value = normal(random);
   for (std::size_t i = 0; i < count; ++i) {
     const bool outlier = i % static_cast<std::size_t>(spec.width) % 1021 == 17;
-    store_element(static_cast<char*>(t.x.address()) + i * size, spec.x_dtype, pool[random() % pool.size()] * (outlier ? 60.0f : 1.0f));
+    store_element(static_cast<char*>(t.x.address()) + i * size, spec.x_dtype,
+                  pool[random() % pool.size()] * (outlier ? 60.0f : 1.0f));
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(spec.width); ++i)
     store_element(static_cast<char*>(t.gamma.address()) + i * size, spec.x_dtype, 1.0f + 0.1f * pool[i]);
@@ -96,7 +99,8 @@ void screen(std::vector<Candidate>& candidates, std::size_t keep, int rounds, co
   for (int round = 0; round < rounds; ++round) {
     for (Candidate& candidate : candidates) candidate.times.push_back(time(candidate));
   }
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return median(a.times) < median(b.times); });
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Candidate& a, const Candidate& b) { return median(a.times) < median(b.times); });
   if (candidates.size() > keep) candidates.resize(keep);
 }
 
@@ -104,8 +108,8 @@ void run_loop(const KernelSpec& spec, const Tensors& t) {
   const std::int64_t rows = t.arguments.rows;
   const auto eps = static_cast<float>(spec.eps);
   if (spec.x_dtype == Dtype::f32) {
-    loop_mh_rmsnorm(static_cast<const float*>(t.x.address()), static_cast<const float*>(t.gamma.address()), static_cast<float*>(t.y.address()),
-                    rows, spec.width, spec.head_size, eps);
+    loop_mh_rmsnorm(static_cast<const float*>(t.x.address()), static_cast<const float*>(t.gamma.address()),
+                    static_cast<float*>(t.y.address()), rows, spec.width, spec.head_size, eps);
   } else {
     loop_mh_rmsnorm(static_cast<const std::uint16_t*>(t.x.address()), static_cast<const std::uint16_t*>(t.gamma.address()),
                     static_cast<std::uint16_t*>(t.y.address()), rows, spec.width, spec.head_size, eps);
@@ -146,7 +150,9 @@ void run_case(Device& device, CodegenBackend& backend, const Case& c, int rounds
     double kernel = 0, copy = 0, loop = 0;
     std::vector<std::function<void()>> turn = {
         [&] { kernel = time_kernel(best); },
-        [&] { copy = time_us(c.launches, [&] { stream_copy(t.y.address(), t.x.address(), static_cast<std::int64_t>(t.x.bytes())); }); },
+        [&] {
+          copy = time_us(c.launches, [&] { stream_copy(t.y.address(), t.x.address(), static_cast<std::int64_t>(t.x.bytes())); });
+        },
         [&] { loop = time_us(c.launches, [&] { run_loop(spec, t); }); },
     };
     std::shuffle(turn.begin(), turn.end(), random);
@@ -156,14 +162,16 @@ void run_case(Device& device, CodegenBackend& backend, const Case& c, int rounds
     over_loop.push_back(loop / kernel);
   }
   const double bytes = static_cast<double>(minimum_traffic(spec).total_bytes(c.rows));
-  fmt::print("{:<22} {:>6} rows  {:>8.1f} us  {:>6.1f} GB/s  {:>5.2f} x copy  {:>5.2f} x loop  ({} plans screened)\n    {}\n", c.name, c.rows,
-             median(kernel_us), bytes / median(kernel_us) / 1e3, median(over_copy), median(over_loop), screened, to_text(best.plan.schedule));
+  fmt::print("{:<22} {:>6} rows  {:>8.1f} us  {:>6.1f} GB/s  {:>5.2f} x copy  {:>5.2f} x loop  ({} plans screened)\n    {}\n",
+             c.name, c.rows, median(kernel_us), bytes / median(kernel_us) / 1e3, median(over_copy), median(over_loop), screened,
+             to_text(best.plan.schedule));
 }
 
 int run(int argc, char** argv) {
   int rounds = 21;
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) rounds = std::max(1, std::atoi(argv[++i]));
+    if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc)
+      rounds = std::max(1, std::atoi(argv[++i]));
     else {
       fmt::print(stderr, "usage: host_bench [--rounds N]\n");
       return 2;
@@ -173,7 +181,9 @@ int run(int argc, char** argv) {
   const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
   fmt::print("{}, {}, one thread, medians of {} rounds; copy: non-temporal, same tensors; loop: -O3 -march=native -ffast-math\n",
              device->info().name, to_text(device->info().target), rounds);
-  const Case cases[] = {{"bf16 out of cache", Dtype::bf16, 12608, 1}, {"f32 out of cache", Dtype::f32, 12608, 1}, {"bf16 in L2", Dtype::bf16, 32, 200}};
+  const Case cases[] = {{"bf16 out of cache", Dtype::bf16, 12608, 1},
+                        {"f32 out of cache", Dtype::f32, 12608, 1},
+                        {"bf16 in L2", Dtype::bf16, 32, 200}};
   for (const Case& c : cases) run_case(*device, *backend, c, rounds);
   return 0;
 }

@@ -22,8 +22,8 @@ inline void put(std::uint16_t& place, float value) {
 }
 
 template <class T>
-void run(const T* __restrict x, const T* __restrict gamma, T* __restrict y, std::int64_t rows, std::int64_t width, std::int64_t head_size,
-         float eps) {
+void run(const T* __restrict x, const T* __restrict gamma, T* __restrict y, std::int64_t rows, std::int64_t width,
+         std::int64_t head_size, float eps) {
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t head = 0; head < width; head += head_size) {
       const T* __restrict in = x + row * width + head;
@@ -38,7 +38,8 @@ void run(const T* __restrict x, const T* __restrict gamma, T* __restrict y, std:
 
 }  // namespace
 
-void loop_mh_rmsnorm(const float* x, const float* gamma, float* y, std::int64_t rows, std::int64_t width, std::int64_t head_size, float eps) {
+void loop_mh_rmsnorm(const float* x, const float* gamma, float* y, std::int64_t rows, std::int64_t width, std::int64_t head_size,
+                     float eps) {
   run(x, gamma, y, rows, width, head_size, eps);
 }
 void loop_mh_rmsnorm(const std::uint16_t* x, const std::uint16_t* gamma, std::uint16_t* y, std::int64_t rows, std::int64_t width,

@@ -7,7 +7,8 @@
 namespace headnorm::bench {
 
 // Contiguous x, y [rows, width], gamma [width]; bf16 as its bits.
-void loop_mh_rmsnorm(const float* x, const float* gamma, float* y, std::int64_t rows, std::int64_t width, std::int64_t head_size, float eps);
+void loop_mh_rmsnorm(const float* x, const float* gamma, float* y, std::int64_t rows, std::int64_t width, std::int64_t head_size,
+                     float eps);
 void loop_mh_rmsnorm(const std::uint16_t* x, const std::uint16_t* gamma, std::uint16_t* y, std::int64_t rows, std::int64_t width,
                      std::int64_t head_size, float eps);
 

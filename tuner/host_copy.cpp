@@ -56,12 +56,13 @@ void copy_sse2(std::byte* to, const std::byte* from, std::int64_t bytes) {
 
 void copy_warm(std::byte* to, const std::byte* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
 
-Copy best_copy(CachePolicy policy) {
-  if (policy == CachePolicy::warm) return copy_warm;
+Copy best_stream_copy() {
   if (host_supports(HostIsa::x86_64_v4)) return copy_avx512;
   if (host_supports(HostIsa::x86_64_v3)) return copy_avx2;
   return copy_sse2;
 }
+
+Copy best_copy(CachePolicy policy) { return policy == CachePolicy::warm ? copy_warm : best_stream_copy(); }
 
 void unmap(void* address, std::size_t bytes) { munmap(address, bytes); }
 
@@ -134,6 +135,11 @@ class HostCopy final : public CopyReference {
 };
 
 }  // namespace
+
+void stream_copy(void* to, const void* from, std::int64_t bytes) {
+  static const Copy copy = best_stream_copy();
+  copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+}
 
 Result<std::unique_ptr<CopyReference>> make_host_copy(const DeviceInfo& device, CachePolicy policy, std::int64_t largest_bytes) {
   std::int64_t ring = std::max(kLine, largest_bytes / 2);

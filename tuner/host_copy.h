@@ -12,4 +12,7 @@ namespace headnorm {
 // at most). Warm: memcpy, the same bytes again and again. Error: environment, out of memory.
 Result<std::unique_ptr<CopyReference>> make_host_copy(const DeviceInfo& device, CachePolicy policy, std::int64_t largest_bytes);
 
+// One such copy on the calling thread. Addresses and `bytes` are multiples of 64; the stores are in memory when it returns.
+void stream_copy(void* to, const void* from, std::int64_t bytes);
+
 }  // namespace headnorm
