@@ -335,7 +335,17 @@ Result<Record> Search::make_record(const Contestant& best) {
   record.created = utc_now();
   record.tool = request_.tool;
   HEADNORM_TRY(record.kernel, services_.database.store_kernel(best.artifact));
+  HEADNORM_CHECK(store_unaligned_twin(best.plan));
   return record;
+}
+
+// Misaligned tensors need another kernel than the winner: a process without a compiler has to find that one, too.
+Result<void> Search::store_unaligned_twin(const Plan& plan) {
+  HEADNORM_TRY(const Plan twin, make_plan(plan.spec, unaligned_schedule(plan), plan.target));
+  if (twin.schedule == plan.schedule) return {};
+  HEADNORM_TRY(const Artifact artifact, services_.backend.compile(twin));
+  HEADNORM_CHECK(services_.database.store_kernel(artifact));
+  return {};
 }
 
 void Search::count_rejection(const Rejection& rejection) {

@@ -39,6 +39,7 @@ class Search {
   void drop_rejected(std::vector<Contestant*>& finalists);
   Contestant* winner();
   Result<Record> make_record(const Contestant& best);
+  Result<void> store_unaligned_twin(const Plan& plan);
 
   void count_rejection(const Rejection& rejection);
   void reject(const Plan& plan, const Rejection& rejection);

@@ -67,6 +67,7 @@ void add_pipe_forms(Collector& out, HostSchedule s) {
       s.chunk_lines = chunk;
       out.add(s);
       add_prefetch(out, s, Prefetch::t1, PrefetchAt::read, {std::max(kLeastSplitDistance, 2 * block)});
+      add_prefetch(out, s, Prefetch::t0, PrefetchAt::read, {std::max(4 * kKiB, block + 2 * kKiB)});
     }
   }
 }

@@ -63,6 +63,13 @@ TEST_P(HostTuning, EveryCandidateIsRightAndTheWinnerIsServed) {
   const Result<std::optional<Artifact>> stored = (*database)->load_kernel(record.kernel);
   ASSERT_TRUE(stored.ok());
   EXPECT_TRUE(stored->has_value());
+
+  // What a process without a compiler needs for misaligned tensors is there, too.
+  const Plan plan = *make_plan(spec, record.schedule, info.target);
+  const Plan twin = *make_plan(spec, unaligned_schedule(plan), info.target);
+  const Result<std::optional<Artifact>> unaligned = (*database)->find_kernel(artifact_key(twin, backend->identity()));
+  ASSERT_TRUE(unaligned.ok());
+  EXPECT_TRUE(unaligned->has_value()) << to_text(twin.schedule);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -48,6 +48,7 @@ TEST(SearchSpace, HoldsTheStructuresThatWinOnTheHost) {
   EXPECT_TRUE(contains(*wide, "form=split,block=8192,prefetch=t1,prefetch_at=write,prefetch_bytes=16384"));
   EXPECT_TRUE(contains(*wide, "form=rot,prefetch=t0,prefetch_at=read,prefetch_bytes=4096"));
   EXPECT_TRUE(contains(*wide, "form=pipe,block=2048,chunk=4"));
+  EXPECT_TRUE(contains(*wide, "form=pipe,block=2048,chunk=4,prefetch=t0,prefetch_at=read,prefetch_bytes=4096"));
   EXPECT_TRUE(contains(*wide, "form=split,block=2048,store=plain"));
 }
 
