@@ -116,6 +116,11 @@ void run_loop(const KernelSpec& spec, const Tensors& t) {
   }
 }
 
+bool run_clang_loop(const KernelSpec& spec, const Tensors& t) {
+  return loop_mh_rmsnorm_clang(t.x.address(), t.gamma.address(), t.y.address(), t.arguments.rows, spec.width, spec.head_size,
+                               static_cast<float>(spec.eps), spec.x_dtype == Dtype::bf16);
+}
+
 void run_case(Device& device, CodegenBackend& backend, const Case& c, int rounds) {
   KernelSpec spec;
   spec.width = 4096;
@@ -144,27 +149,30 @@ void run_case(Device& device, CodegenBackend& backend, const Case& c, int rounds
   screen(candidates, 1, 5 * kScreeningRounds, time_kernel);
   const Candidate& best = candidates.front();
 
-  std::vector<double> kernel_us, over_copy, over_loop;
+  std::vector<double> kernel_us, over_copy, over_loop, over_clang;
+  const bool has_clang = run_clang_loop(spec, t);
   std::mt19937 random(11);
   for (int round = 0; round < rounds; ++round) {
-    double kernel = 0, copy = 0, loop = 0;
+    double kernel = 0, copy = 0, loop = 0, clang = 0;
     std::vector<std::function<void()>> turn = {
         [&] { kernel = time_kernel(best); },
         [&] {
           copy = time_us(c.launches, [&] { stream_copy(t.y.address(), t.x.address(), static_cast<std::int64_t>(t.x.bytes())); });
         },
         [&] { loop = time_us(c.launches, [&] { run_loop(spec, t); }); },
+        [&] { clang = time_us(c.launches, [&] { run_clang_loop(spec, t); }); },
     };
     std::shuffle(turn.begin(), turn.end(), random);
     for (const auto& step : turn) step();
     kernel_us.push_back(kernel);
     over_copy.push_back(copy / kernel);
     over_loop.push_back(loop / kernel);
+    over_clang.push_back(clang / kernel);
   }
   const double bytes = static_cast<double>(minimum_traffic(spec).total_bytes(c.rows));
-  fmt::print("{:<22} {:>6} rows  {:>8.1f} us  {:>6.1f} GB/s  {:>5.2f} x copy  {:>5.2f} x loop  ({} plans screened)\n    {}\n",
-             c.name, c.rows, median(kernel_us), bytes / median(kernel_us) / 1e3, median(over_copy), median(over_loop), screened,
-             to_text(best.plan.schedule));
+  fmt::print("{:<18} {:>6} rows {:>8.1f} us {:>5.1f} GB/s  {:>5.2f} x copy  {:>5.2f} x loop  {} x clang loop\n    best of {}: {}\n",
+             c.name, c.rows, median(kernel_us), bytes / median(kernel_us) / 1e3, median(over_copy), median(over_loop),
+             has_clang ? fmt::format("{:.2f}", median(over_clang)) : "-", screened, to_text(best.plan.schedule));
 }
 
 int run(int argc, char** argv) {

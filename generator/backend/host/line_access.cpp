@@ -74,6 +74,18 @@ LineValue LineAccess::widen(const Values& narrow, Dtype dtype) {
 }
 
 Values LineAccess::narrow(const LineValue& value, Dtype dtype) {
+  if (dtype == Dtype::bf16 && value.size() == 2 && b_.plan().target.has_native_bf16() && lanes_of(value[0]) == 16) {
+    // One instruction for both vectors, the even elements in its low half.
+    llvm::Value* both =
+        b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtne2ps2bf16_512, llvm::ArrayRef<llvm::Type*>{}, {value[1], value[0]});
+    llvm::Value* bits = b_.CreateBitCast(both, b_.vector_of(b_.getInt16Ty(), 32));
+    std::vector<int> low(16), high(16);
+    for (int lane = 0; lane < 16; ++lane) {
+      low[static_cast<std::size_t>(lane)] = lane;
+      high[static_cast<std::size_t>(lane)] = 16 + lane;
+    }
+    return {b_.CreateShuffleVector(bits, low), b_.CreateShuffleVector(bits, high)};
+  }
   Values result;
   for (llvm::Value* vector : value) result.push_back(dtype == Dtype::bf16 ? bf16_from_f32(vector) : f16_from_f32(vector));
   return result;
