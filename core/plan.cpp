@@ -11,12 +11,13 @@
 namespace headnorm {
 namespace {
 
-constexpr int kMaxUnrolledLines = 16;              // lines of a part written as straight code
-constexpr std::int64_t kMaxBlockParts = 256;       // parts of a block whose statistics wait on the stack
-constexpr std::int64_t kMaxGroupParts = 65536;     // their statistics take 256 KiB of stack each
-constexpr std::int64_t kMaxRegisterElements = 64;  // f32 elements of u that a GPU lane keeps
-constexpr std::int64_t kRegisterFile = 65536;      // registers that the threads of one block share
-constexpr std::int64_t kWorkRegisters = 32;        // of a thread, for addresses, weights and sums
+constexpr int kMaxUnrolledLines = 16;                   // lines of a part written as straight code
+constexpr std::int64_t kMaxBlockParts = 256;            // parts of a block whose statistics wait on the stack
+constexpr std::int64_t kMaxBlockBytes = kMaxWidth * 4;  // a row, at least
+constexpr std::int64_t kMaxGroupParts = 65536;          // their statistics take 256 KiB of stack each
+constexpr std::int64_t kMaxRegisterElements = 64;       // f32 elements of u that a GPU lane keeps
+constexpr std::int64_t kRegisterFile = 65536;           // registers that the threads of one block share
+constexpr std::int64_t kWorkRegisters = 32;             // of a thread, for addresses, weights and sums
 constexpr int kMaxBlockThreads = 1024;
 constexpr int kMaxAccessBytes = 16;
 constexpr std::int64_t kMaxGrid = 0x7fffffff;
@@ -28,13 +29,21 @@ Error illegal(std::string field, std::string value, std::string rule) {
                     "choose another value, or leave --schedule out for the default; docs/schedules.md lists the rules");
 }
 
+// No schedule helps: a sum of the spec spans more parts than the target takes.
+Error too_many_parts(const Plan& plan, std::int64_t most) {
+  return user_error(
+      fmt::format("a sum over {} parts of {} elements ({} heads, {} seed heads): {} takes at most {} parts", plan.parts_per_group,
+                  plan.part_elements, plan.spec.heads(), plan.spec.seed_heads, to_text(plan.target), most),
+      "choose heads and seed heads that are nearer in size: a larger --head-size, or more --seed-heads");
+}
+
 Result<void> check_host_fields(const HostSchedule& s) {
   if (s.accumulators != 1 && s.accumulators != 2 && s.accumulators != 4 && s.accumulators != 8)
     return illegal("accumulators", fmt::to_string(s.accumulators), "must be 1, 2, 4 or 8");
   if (s.form == HostForm::pipe && s.chunk_lines != 1 && s.chunk_lines != 2 && s.chunk_lines != 4 && s.chunk_lines != 8)
     return illegal("chunk", fmt::to_string(s.chunk_lines), "must be 1, 2, 4 or 8");
-  if ((s.form == HostForm::split || s.form == HostForm::pipe) && (s.block_bytes < 1 || s.block_bytes > 1 << 20))
-    return illegal("block", fmt::to_string(s.block_bytes), "must be 1 to 1048576 bytes");
+  if ((s.form == HostForm::split || s.form == HostForm::pipe) && (s.block_bytes < 1 || s.block_bytes > kMaxBlockBytes))
+    return illegal("block", fmt::to_string(s.block_bytes), fmt::format("must be 1 to {} bytes", kMaxBlockBytes));
   if (s.prefetch != Prefetch::none && (s.prefetch_bytes < 64 || s.prefetch_bytes > 1 << 24))
     return illegal("prefetch_bytes", fmt::to_string(s.prefetch_bytes), "must be 64 to 16777216 bytes");
   return {};
@@ -101,8 +110,7 @@ Result<void> plan_host(Plan& plan) {
       break;
     }
     case HostForm::split: {
-      if (plan.parts_per_group > kMaxGroupParts)
-        return illegal("form", "split", fmt::format("{} parts in a group are more than {}", plan.parts_per_group, kMaxGroupParts));
+      if (plan.parts_per_group > kMaxGroupParts) return too_many_parts(plan, kMaxGroupParts);
       const std::int64_t most = std::max<std::int64_t>(1, kMaxBlockParts / plan.parts_per_group);
       const std::int64_t wanted = std::clamp<std::int64_t>(s.block_bytes / group_bytes, 1, most);
       if (wanted >= plan.groups_per_row) {
@@ -204,6 +212,7 @@ Result<void> plan_gpu(Plan& plan) {
     return illegal(
         "lanes", fmt::to_string(s.lanes),
         fmt::format("half of the lanes with {} elements each already cover a part of {}", s.vector_elements, plan.part_elements));
+  if (plan.parts_per_group > kMaxBlockThreads) return too_many_parts(plan, kMaxBlockThreads);
   const std::int64_t group_threads = plan.parts_per_group * s.lanes;
   if (group_threads > kMaxBlockThreads)
     return illegal("lanes", fmt::to_string(s.lanes),

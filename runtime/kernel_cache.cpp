@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <exception>
 #include <future>
 #include <mutex>
 #include <unordered_map>
@@ -92,6 +93,16 @@ struct KernelCache::State {
     }
     return missing(plan);
   }
+
+  // Others wait for what comes of this: an exception (memory, mostly) must not leave them a promise that nobody keeps.
+  Result<Kernel> make_or_error(const Plan& plan, const std::string& stored_by) {
+    try {
+      return make(plan, stored_by);
+    } catch (const std::exception& exception) {
+      return environment_error(fmt::format("making the kernel of '{}' failed: {}", to_text(plan.spec), exception.what()),
+                               "free memory and try again");
+    }
+  }
 };
 
 KernelCache::KernelCache(Device& device, Database* database, CodegenBackend* backend, JitMode mode)
@@ -113,7 +124,7 @@ Result<std::shared_ptr<const LoadedKernel>> KernelCache::get(const Plan& plan, c
     }
     slot = {promise.get_future().share(), ::getpid()};
   }
-  Result<Kernel> kernel = state_->make(plan, stored_by);
+  Result<Kernel> kernel = state_->make_or_error(plan, stored_by);
   if (!kernel.ok()) {
     const std::lock_guard lock(state_->mutex);
     state_->slots.erase(key);

@@ -117,7 +117,7 @@ TEST(Plan, DefaultScheduleIsLegalEverywhere) {
             const std::int64_t parts_per_group = seed_heads == 1 ? width / head_size : 1;
             if (target.kind == TargetKind::gpu && parts_per_group > 1024) {  // a group does not fit in a block
               ASSERT_FALSE(plan.ok());
-              EXPECT_NE(plan.error().message.find("a block has at most 1024"), std::string::npos) << plan.error().message;
+              EXPECT_NE(plan.error().message.find("takes at most 1024 parts"), std::string::npos) << plan.error().message;
               continue;
             }
             EXPECT_TRUE(plan.ok()) << to_text(*made) << " on " << text << ": " << plan.error().message;
@@ -126,6 +126,51 @@ TEST(Plan, DefaultScheduleIsLegalEverywhere) {
       }
     }
   }
+}
+
+// The canonical schedule of a plan is legal and canonical, at the largest shapes, too.
+TEST(Plan, CanonicalScheduleIsAFixedPoint) {
+  const std::pair<std::int64_t, std::int64_t> shapes[] = {{1 << 20, 1 << 20}, {300000, 300000}, {1 << 20, 1}, {4096, 256},
+                                                          {4096, 4096},       {1000, 8},        {7, 7}};
+  for (auto [width, head_size] : shapes) {
+    for (Dtype dtype : kDtypes) {
+      KernelSpec spec;
+      spec.width = width;
+      spec.head_size = head_size;
+      spec.x_dtype = spec.y_dtype = dtype;
+      for (const char* text :
+           {"form=split,block=1,store=plain", "form=split,block=5000,store=plain", "form=split,block=4194304,store=plain",
+            "form=pipe,block=3000,store=plain", "lanes=32,vector=4,residency=reload"}) {
+        const Schedule schedule = *parse_schedule(text);
+        const Target target =
+            std::holds_alternative<HostSchedule>(schedule) ? make_host_target(HostIsa::x86_64_v4) : make_gpu_target(90);
+        const auto plan = make_plan(spec, schedule, target);
+        if (!plan.ok()) continue;
+        const auto again = make_plan(spec, plan->schedule, target);
+        ASSERT_TRUE(again.ok()) << to_text(plan->schedule) << ": " << again.error().message;
+        EXPECT_EQ(again->schedule, plan->schedule);
+      }
+      for (HostIsa isa : kHostIsas) {
+        const Target target = make_host_target(isa);
+        const auto plan = make_plan(spec, default_schedule(*make_spec(spec), target), target);
+        EXPECT_TRUE(plan.ok()) << width << "/" << head_size << ": " << plan.error().message;
+      }
+    }
+  }
+}
+
+TEST(Plan, TooManyPartsIsALimitOfSpecAndTarget) {
+  KernelSpec spec;
+  spec.width = 1 << 20;
+  spec.head_size = 8;
+  spec.gate = Gate::seednorm;
+  spec.seed_heads = 1;
+  const auto plan =
+      make_plan(spec, default_schedule(spec, make_host_target(HostIsa::x86_64_v3)), make_host_target(HostIsa::x86_64_v3));
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.error().message,
+            "a sum over 131072 parts of 8 elements (131072 heads, 1 seed heads): x86-64-v3 takes at most 65536 parts");
+  EXPECT_NE(plan.error().remedy.find("--head-size"), std::string::npos);
 }
 
 }  // namespace

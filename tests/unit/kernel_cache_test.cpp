@@ -152,6 +152,16 @@ TEST_F(KernelCacheTest, AFailedCompilationReachesAllWaitersAndIsTriedAgain) {
   EXPECT_EQ(backend_.compilations, tries + 1);
 }
 
+TEST_F(KernelCacheTest, AnExceptionOfTheCompilerIsAnErrorAndIsTriedAgain) {
+  KernelCache cache(*device_, &database_, &backend_, JitMode::allowed);
+  backend_.before = [](const Plan&) -> Result<void> { throw std::bad_alloc(); };
+  const auto failed = cache.get(plan_);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().kind, ErrorKind::environment);
+  backend_.before = nullptr;
+  EXPECT_TRUE(cache.get(plan_).ok());
+}
+
 TEST_F(KernelCacheTest, ACompilerThatEmitsNothingIsAnErrorAndNothingIsStored) {
   KernelCache cache(*device_, &database_, &backend_, JitMode::allowed);
   backend_.emits_nothing = true;
