@@ -1,9 +1,13 @@
 #include "tuner/journal.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <nlohmann/json.hpp>
-#include <system_error>
+#include <sstream>
+#include <string_view>
 
 namespace headnorm {
 
@@ -12,6 +16,7 @@ using Json = nlohmann::json;
 namespace {
 
 constexpr const char* kCrash = "the process ended while it ran";
+constexpr std::size_t kLargestBytes = std::size_t{1} << 28;
 
 // Text of a field, or empty.
 std::string text_of(const Json& line, const char* key) {
@@ -27,22 +32,35 @@ std::string dump(const Json& line) { return line.dump(-1, ' ', false, Json::erro
 Journal Journal::open(const std::filesystem::path& database, const std::string& record_id, const std::string& identity,
                       std::string* warning) {
   Journal journal;
-  journal.path_ = database / "journal" / (record_id + ".jsonl");
-  journal.read(identity);
-  std::error_code error;
-  std::filesystem::create_directories(journal.path_.parent_path(), error);
-  journal.file_.open(journal.path_, journal.same_identity_ ? std::ios::app : std::ios::trunc);
-  if (!journal.file_) {
-    *warning = fmt::format("{} cannot be written: this search cannot be continued if it is stopped", journal.path_.string());
-  } else {
-    // After a torn line the next one begins on its own.
-    journal.append(journal.same_identity_ ? "" : dump({{"identity", identity}}));
+  journal.name_ = record_id + ".jsonl";
+  if (const Result<void> opened = journal.open_files(database, identity); !opened.ok()) {
+    journal.file_ = Descriptor();
+    journal.entries_.clear();
+    *warning = fmt::format("journal/{} cannot be written: this search cannot be continued if it is stopped ({})", journal.name_,
+                           opened.error().message);
   }
   return journal;
 }
 
-void Journal::read(const std::string& identity) {
-  std::ifstream file(path_);
+Result<void> Journal::open_files(const std::filesystem::path& database, const std::string& identity) {
+  HEADNORM_TRY(const std::optional<Directory> root, Directory::open(AT_FDCWD, database.string(), database, Trust::data));
+  if (!root) return environment_error(fmt::format("there is no directory '{}'", database.string()), "create it");
+  FileOps ops;
+  const int made = ops.make_directory(root->descriptor(), "journal");
+  HEADNORM_TRY(directory_, Directory::open(root->descriptor(), "journal", database / "journal", Trust::unlinked));
+  if (!directory_) return environment_error(fmt::format("cannot create the directory: {}", errno_text(-made)), "make it writable");
+  HEADNORM_TRY(const std::optional<std::string> text, directory_->read(name_, kLargestBytes));
+  if (text) read(*text, identity);
+  HEADNORM_TRY(file_, directory_->open_to_append(name_));
+  if (!same_identity_ && ::ftruncate(file_.get(), 0) != 0)
+    return environment_error(fmt::format("cannot empty '{}': {}", name_, errno_text(errno)), "delete it");
+  // After a torn line the next one begins on its own.
+  append(same_identity_ ? "" : dump({{"identity", identity}}));
+  return {};
+}
+
+void Journal::read(const std::string& bytes, const std::string& identity) {
+  std::istringstream file(bytes);
   std::string text;
   if (!std::getline(file, text)) return;
   const Json header = Json::parse(text, nullptr, false);
@@ -60,7 +78,15 @@ void Journal::read(const std::string& identity) {
   }
 }
 
-void Journal::append(const std::string& line) { file_ << line << '\n' << std::flush; }
+void Journal::append(const std::string& line) {
+  const std::string text = line + '\n';
+  FileOps ops;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::int64_t written = ops.write(file_.get(), rest.data(), rest.size());
+    if (written <= 0) return;
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
 
 void Journal::begin(const std::string& schedule) { append(dump({{"schedule", schedule}, {"state", "begun"}})); }
 
@@ -80,9 +106,9 @@ void Journal::finish(const std::string& schedule, const JournalEntry& entry) {
 }
 
 void Journal::remove() {
-  file_.close();
-  std::error_code ignored;
-  std::filesystem::remove(path_, ignored);
+  if (!file_.valid()) return;
+  FileOps().remove(directory_->descriptor(), name_.c_str());
+  file_ = Descriptor();
 }
 
 }  // namespace headnorm

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
 
 #include "core/result.h"
+#include "runtime/database/directory.h"
 #include "tuner/verification.h"
 
 namespace headnorm {
@@ -22,7 +22,8 @@ struct JournalEntry {
 class Journal {
  public:
   // DB/journal/<record id>.jsonl. A journal of another `identity` (backend, search, seed: what decides the candidates and their
-  // code) is begun anew. A search goes on without a journal that cannot be written: `warning` then says why.
+  // code) is begun anew. A search goes on without a journal that cannot be read and written (what lies there need not be a
+  // regular file): `warning` then says why.
   static Journal open(const std::filesystem::path& database, const std::string& record_id, const std::string& identity,
                       std::string* warning);
 
@@ -40,11 +41,13 @@ class Journal {
   void remove();
 
  private:
-  void read(const std::string& identity);
+  Result<void> open_files(const std::filesystem::path& database, const std::string& identity);
+  void read(const std::string& bytes, const std::string& identity);
   void append(const std::string& line);
 
-  std::filesystem::path path_;
-  std::ofstream file_;
+  std::string name_;
+  std::optional<Directory> directory_;
+  Descriptor file_;
   bool same_identity_ = false;
   std::map<std::string, JournalEntry> entries_;
 };

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -32,27 +32,20 @@ void write_pid(int file) {
 }  // namespace
 
 Result<TuneLock> TuneLock::acquire(const std::filesystem::path& database, const std::function<bool(int)>& waiting) {
-  const std::filesystem::path path = database / "tune.lock";
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0) {
-    return environment_error(fmt::format("{}: {}", path.string(), std::strerror(errno)),
+  HEADNORM_TRY(const std::optional<Directory> root, Directory::open(AT_FDCWD, database.string(), database, Trust::data));
+  if (!root)
+    return environment_error(fmt::format("cannot create '{}': there is no such directory", (database / "tune.lock").string()),
                              "name a database directory that can be written with --db");
-  }
+  HEADNORM_TRY(Descriptor file, root->open_to_append("tune.lock"));
   for (;;) {
-    if (flock(file, LOCK_EX | LOCK_NB) == 0) {
-      write_pid(file);
-      return TuneLock(file, true);
+    if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+      write_pid(file.get());
+      return TuneLock(std::move(file), true);
     }
-    if (errno != EWOULDBLOCK && errno != EINTR) return TuneLock(file, true);
-    if (!waiting(read_pid(file))) return TuneLock(file, false);
+    if (errno != EWOULDBLOCK && errno != EINTR) return TuneLock(std::move(file), true);
+    if (!waiting(read_pid(file.get()))) return TuneLock(std::move(file), false);
     std::this_thread::sleep_for(kPoll);
   }
-}
-
-TuneLock::TuneLock(TuneLock&& other) noexcept : file_(std::exchange(other.file_, -1)), held_(other.held_) {}
-
-TuneLock::~TuneLock() {
-  if (file_ >= 0) close(file_);
 }
 
 }  // namespace headnorm

@@ -3,9 +3,10 @@
 
 #include <filesystem>
 #include <functional>
-#include <string>
+#include <utility>
 
 #include "core/result.h"
+#include "runtime/database/directory.h"
 
 namespace headnorm {
 
@@ -13,18 +14,15 @@ namespace headnorm {
 class TuneLock {
  public:
   // Waits for DB/tune.lock. `waiting` is called about ten times a second with the process that holds it; false gives up (not held).
-  // On a file system without locks the lock counts as held. Error: environment, the file cannot be created.
+  // On a file system without locks the lock counts as held. Error: environment, the file cannot be created
+  // or is not a regular one.
   static Result<TuneLock> acquire(const std::filesystem::path& database, const std::function<bool(int holder_pid)>& waiting);
-
-  TuneLock(TuneLock&& other) noexcept;
-  TuneLock& operator=(TuneLock&&) = delete;
-  ~TuneLock();
 
   bool held() const { return held_; }
 
  private:
-  TuneLock(int file, bool held) : file_(file), held_(held) {}
-  int file_ = -1;
+  TuneLock(Descriptor file, bool held) : file_(std::move(file)), held_(held) {}
+  Descriptor file_;
   bool held_ = false;
 };
 

@@ -97,7 +97,7 @@ Result<std::optional<Directory>> Directory::open(int parent, const std::string& 
   struct stat facts = {};
   if (::fstatat(parent, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(facts.st_mode) && trust == Trust::code)
     return untrusted(path, "is a symbolic link");
-  const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (trust == Trust::code ? O_NOFOLLOW : 0);
+  const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (trust == Trust::data ? 0 : O_NOFOLLOW);
   Descriptor descriptor(retried([&] { return ::openat(parent, name.c_str(), flags); }));
   if (descriptor.get() == -ENOENT) return std::optional<Directory>();
   if (!descriptor.valid())
@@ -134,6 +134,21 @@ Result<std::optional<std::string>> Directory::read(const std::string& name, std:
     filled += static_cast<std::size_t>(got);
   }
   return std::optional<std::string>(std::move(bytes));
+}
+
+Result<Descriptor> Directory::open_to_append(const std::string& name) const {
+  const auto refuse = [&](const std::string& reason) {
+    return environment_error(fmt::format("cannot write '{}': {}", (path_ / name).string(), reason),
+                             "delete that file, make its directory writable, or name another database with --db");
+  };
+  constexpr int kFlags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  Descriptor file(retried([&] { return ::openat(descriptor(), name.c_str(), kFlags, 0600); }));
+  if (file.get() == -ELOOP) return refuse("is a symbolic link");
+  if (!file.valid()) return refuse(errno_text(-file.get()));
+  struct stat facts = {};
+  if (::fstat(file.get(), &facts) != 0) return refuse(errno_text(errno));
+  if (!S_ISREG(facts.st_mode)) return refuse("is not a regular file");
+  return file;
 }
 
 Result<void> Directory::publish(FileOps& ops, const std::string& name, std::string_view bytes) const {

@@ -52,8 +52,9 @@ class Descriptor {
 
 // What a directory and its files must be to be read.
 enum class Trust : std::uint8_t {
-  data,  // any directory of regular files
-  code,  // of this user, writable for nobody else, no symbolic links
+  data,      // any directory of regular files
+  unlinked,  // the same, but not behind a symbolic link
+  code,      // of this user, writable for nobody else, no symbolic links
 };
 
 class Directory {
@@ -67,6 +68,10 @@ class Directory {
 
   // The bytes; none if there is no such file. Errors: why it is not read (not a regular file, too large, not trusted, ...).
   Result<std::optional<std::string>> read(const std::string& name, std::size_t max_bytes) const;
+
+  // A regular file to read and append to, created (0600) if absent; never waits. Errors: environment, for anything else of this
+  // name.
+  Result<Descriptor> open_to_append(const std::string& name) const;
 
   // Replaces the file: a temporary beside it is written, synced and renamed, and the directory synced.
   Result<void> publish(FileOps& ops, const std::string& name, std::string_view bytes) const;

@@ -1,6 +1,10 @@
 #include "tuner/journal.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "tests/support/fakes.h"
 #include "tuner/tune_lock.h"
@@ -72,6 +76,61 @@ TEST_F(JournalTest, WarnsWhereItCannotBeWritten) {
   EXPECT_NE(warning_.find("cannot be written"), std::string::npos);
   journal.finish("a", {1, std::nullopt});
   EXPECT_TRUE(journal.entries().empty());
+}
+
+// Whatever lies at the journal's place: opening it neither waits nor touches what a link leads to.
+TEST_F(JournalTest, GoesOnWithoutAFileThatIsNotRegular) {
+  const std::filesystem::path target = database_.directory() / "precious";
+  std::ofstream(target) << "kept";
+  std::filesystem::create_directory(path().parent_path());
+  const auto goes_on_without = [&](const std::string& reason) {
+    warning_.clear();
+    Journal journal = open();
+    EXPECT_NE(warning_.find("cannot be written"), std::string::npos) << warning_;
+    EXPECT_NE(warning_.find(reason), std::string::npos) << warning_;
+    journal.finish("a", {1, std::nullopt});
+    journal.remove();
+    EXPECT_EQ(std::filesystem::file_size(target), 4u);
+  };
+  std::filesystem::create_symlink(target, path());
+  goes_on_without("is a symbolic link");
+  EXPECT_TRUE(std::filesystem::is_symlink(path()));
+  std::filesystem::remove(path());
+  ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+  goes_on_without("is not a regular file");
+}
+
+TEST_F(JournalTest, FolderIsPrivateAndNotBehindALink) {
+  open();
+  EXPECT_EQ(std::filesystem::status(path().parent_path()).permissions(), std::filesystem::perms::owner_all);
+  EXPECT_EQ(std::filesystem::status(path()).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  std::filesystem::remove_all(path().parent_path());
+  std::filesystem::create_directory(database_.directory() / "elsewhere");
+  std::filesystem::create_directory_symlink(database_.directory() / "elsewhere", path().parent_path());
+  open();
+  EXPECT_NE(warning_.find("cannot be written"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::is_empty(database_.directory() / "elsewhere"));
+}
+
+TEST(TuneLock, RefusesAFileThatIsNotRegular) {
+  test::FakeDatabase database;
+  const std::filesystem::path path = database.directory() / "tune.lock", target = database.directory() / "precious";
+  std::ofstream(target) << "kept";
+  const auto refuses = [&](const std::string& reason) {
+    const Result<TuneLock> lock = TuneLock::acquire(database.directory(), [](int) { return true; });
+    ASSERT_FALSE(lock.ok());
+    EXPECT_EQ(lock.error().kind, ErrorKind::environment);
+    EXPECT_NE(lock.error().message.find(path.string()), std::string::npos);
+    EXPECT_NE(lock.error().message.find(reason), std::string::npos) << lock.error().message;
+    EXPECT_NE(lock.error().remedy.find("delete"), std::string::npos);
+  };
+  std::filesystem::create_symlink(target, path);
+  refuses("is a symbolic link");
+  EXPECT_EQ(std::filesystem::file_size(target), 4u);
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  refuses("is not a regular file");
 }
 
 TEST(TuneLock, OneHolderAtATimeAndTheOtherLearnsItsPid) {
