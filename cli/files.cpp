@@ -78,7 +78,34 @@ FileDescriptor create_temporary(const fs::path& target, fs::path& name) {
   }
 }
 
+bool is_same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
+
+// Nothing is lost where both are /dev/null.
+bool is_standard_output(const std::string& path) {
+  struct stat file {
+  }, output{}, null{};
+  if (::stat(path.c_str(), &file) != 0 || ::fstat(STDOUT_FILENO, &output) != 0 || !is_same_file(file, output)) return false;
+  return ::stat("/dev/null", &null) != 0 || !is_same_file(file, null);
+}
+
 }  // namespace
+
+fs::path final_path(const fs::path& path) {
+  constexpr int kMostLinks = 40;
+  std::error_code ignored;
+  fs::path target = fs::absolute(path, ignored);
+  for (int links = 0; links < kMostLinks && fs::is_symlink(target, ignored); ++links)
+    target = target.parent_path() / fs::read_symlink(target, ignored);
+  return fs::weakly_canonical(target.parent_path(), ignored) / target.filename();
+}
+
+Result<void> check_output(std::string_view option, const std::string& path) {
+  if (path.empty()) return user_error(fmt::format("the file name after {} is empty", option), fmt::format("give {} FILE", option));
+  if (is_standard_output(path))
+    return user_error(fmt::format("{} '{}' is standard output, where the report goes", option, path),
+                      fmt::format("give {} a file of its own", option));
+  return {};
+}
 
 bool is_special_file(const fs::path& path) {
   std::error_code ignored;
@@ -87,13 +114,17 @@ bool is_special_file(const fs::path& path) {
 }
 
 Result<std::string> read_file(const fs::path& path) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without O_NONBLOCK a pipe would be waited for.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!file.is_open() || ::fstat(file.number(), &status) != 0) return file_error(path, "read", errno);
   if (S_ISDIR(status.st_mode)) return file_error(path, "read", EISDIR);
+  if (!S_ISREG(status.st_mode))
+    return environment_error(fmt::format("'{}' cannot be read: it is not a regular file", path.string()),
+                             "save the array to a file, and name that");
   std::string bytes;
   try {
-    bytes.resize(S_ISREG(status.st_mode) ? static_cast<std::size_t>(status.st_size) + 1 : 0);  // one more, to see the end
+    bytes.resize(static_cast<std::size_t>(status.st_size) + 1);  // one more, to see the end
     std::size_t filled = 0;
     for (;;) {
       if (filled == bytes.size()) bytes.resize(filled + 65536);
@@ -115,7 +146,7 @@ Result<void> write_file(const fs::path& path, std::string_view bytes) {
   if (fs::is_directory(path, ignored) || !path.has_filename()) return file_error(path, "written", EISDIR);
   if (is_special_file(path)) return write_directly(path, bytes);
   // A symbolic link keeps its place; the file that it names is replaced.
-  const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
+  const fs::path target = fs::is_symlink(path, ignored) ? final_path(path) : path;
   fs::path temporary;
   FileDescriptor file = create_temporary(target, temporary);
   if (!file.is_open()) return file_error(path, "written", errno);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/files.h"
 
@@ -127,8 +128,19 @@ Result<void> store_output(Device& device, const KernelSpec& spec, Operand operan
 Result<void> check_files(const RunFiles& files) {
   if (!files.input) return user_error("--input is missing", "give --input X.npy, rows of activations");
   if (!files.output) return user_error("--output is missing", "give --output Y.npy");
-  if (files.residual_output == files.output)
-    return user_error(fmt::format("--output and --residual-output are the same file '{}'", *files.output), "give two names");
+  for (const auto& [name, file] :
+       {std::pair("--input", &files.input), std::pair("--residual-input", &files.residual), std::pair("--gamma", &files.gamma),
+        std::pair("--alpha", &files.alpha), std::pair("--beta", &files.beta)}) {
+    if (*file && (*file)->empty())
+      return user_error(fmt::format("the file name after {} is empty", name), fmt::format("give {} FILE.npy", name));
+  }
+  HEADNORM_CHECK(check_output("--output", *files.output));
+  if (!files.residual_output) return {};
+  HEADNORM_CHECK(check_output("--residual-output", *files.residual_output));
+  if (final_path(*files.residual_output) == final_path(*files.output))
+    return user_error(
+        fmt::format("--output '{}' and --residual-output '{}' are the same file", *files.output, *files.residual_output),
+        "give two files");
   return {};
 }
 

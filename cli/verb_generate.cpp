@@ -82,8 +82,8 @@ class GenerateVerb final : public Verb {
 
  private:
   Result<void> check_destination(const Context& context, const std::string& emit) const {
-    if (output_ && output_->empty()) return user_error("the file name after -o is empty", "give -o FILE");
-    if (output_ || emit != "object") return {};
+    if (output_) return check_output("-o", *output_);
+    if (emit != "object") return {};
     if (context.json) return user_error("object code does not go into a JSON document", "give -o FILE");
     if (context.environment.stdout_is_terminal)
       return user_error("object code does not go to a terminal", "give -o FILE, or redirect standard output");

@@ -135,6 +135,7 @@ const std::vector<BadUsage> kBadUsages = {
      "environment",
      "/nonexistent/k.txt",
      "directory"},
+    {{"generate", "--width", "8", "--emit", "program", "-o", "/dev/stdout"}, 2, "user", "is standard output", "a file of its own"},
     {{"generate", "--width", "8", "--emit", "program", "-o", "/"}, 3, "environment", "'/'", "name a file"},
     // presets, devices, db
     {{"presets", "no-such-model"}, 2, "user", "'no-such-model'", "headnorm presets"},
@@ -148,6 +149,9 @@ const std::vector<BadUsage> kBadUsages = {
     // run, tune, verify
     {{"run"}, 2, "user", "--input is missing", "--input"},
     {{"run", "--input", "x.npy"}, 2, "user", "--output is missing", "--output"},
+    {{"run", "--input", "", "--output", "y.npy"}, 2, "user", "after --input is empty", "--input FILE"},
+    {{"run", "--input", "x.npy", "--output", ""}, 2, "user", "after --output is empty", "--output FILE"},
+    {{"run", "--input", "x.npy", "--output", "y.npy", "--gamma", ""}, 2, "user", "after --gamma is empty", "--gamma FILE"},
     {{"run", "--input", "/nonexistent.npy", "--output", "y.npy"}, 3, "environment", "/nonexistent.npy", "check the name"},
     {{"tune", "--width", "768"}, 2, "user", "--rows is missing", "--rows"},
     {{"tune", "--preset", "vit-b-16", "--rows", "1,x"}, 2, "user", "--rows: value 'x'", "integer"},

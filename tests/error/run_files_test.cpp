@@ -160,6 +160,34 @@ TEST_F(RunTest, WithoutACompilerOnlyStoredKernelsRun) {
   run_well(no_jit);
 }
 
+TEST_F(RunTest, OneFileForTwoOutputsIsRefusedUnderAnySpelling) {
+  write("x.npy", npy(Dtype::f32, {1, 2}, {1, 1}));
+  write("r.npy", npy(Dtype::f32, {1, 2}, {1, 1}));
+  std::filesystem::create_symlink("y.npy", path("link.npy"));
+  std::filesystem::create_directory_symlink(".", path("here"));
+  for (const char* name : {"./y.npy", "here/y.npy", "here/./y.npy", "link.npy", "here/link.npy"}) {
+    const Words options = {"--residual", "add", "--residual-input", path("r.npy"), "--residual-output", path(name)};
+    EXPECT_NE(refusal(2, files(options)).find("are the same file"), std::string::npos) << name;
+  }
+}
+
+TEST_F(RunTest, OutputsStayOutOfStandardOutput) {
+  write("x.npy", npy(Dtype::f32, {1, 2}, {1, 1}));
+  write("r.npy", npy(Dtype::f32, {1, 2}, {1, 1}));
+  EXPECT_NE(refusal(2, {"--input", path("x.npy"), "--output", "/dev/stdout"}).find("is standard output"), std::string::npos);
+  EXPECT_NE(refusal(2, {"--input", path("x.npy"), "--output", path(".out")}).find("is standard output"), std::string::npos);
+  EXPECT_NE(refusal(2, files({"--residual", "add", "--residual-input", path("r.npy"), "--residual-output", "/dev/stdout"}))
+                .find("--residual-output '/dev/stdout' is standard output"),
+            std::string::npos);
+  run_well({"--input", path("x.npy"), "--output", "/dev/null", "--head-size", "2"});
+}
+
+TEST_F(RunTest, InputsWithoutAnEndAreRefused) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  for (const std::string& input : {std::string("/dev/zero"), path("pipe")})
+    EXPECT_NE(refusal(3, {"--input", input, "--output", path("y.npy")}).find("not a regular file"), std::string::npos) << input;
+}
+
 TEST_F(RunTest, RefusesWhatDoesNotFit) {
   write("x.npy", npy(Dtype::f32, {2, 8}, std::vector<float>(16, 1.0f)));
   write("g4.npy", npy(Dtype::f32, {4}, std::vector<float>(4, 1.0f)));
