@@ -15,7 +15,7 @@ InterruptScope::InterruptScope() {
   interrupt_requested = 0;
   struct sigaction action {};
   action.sa_handler = handle_signal;
-  action.sa_flags = SA_RESTART | SA_RESETHAND;
+  action.sa_flags = SA_RESETHAND;
   for (int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
 }
 

@@ -74,6 +74,7 @@ Search::Search(const TuneRequest& request, const TuneServices& services, std::in
 
 Result<std::optional<Record>> Search::run() {
   HEADNORM_CHECK(prepare());
+  if (stopped()) return std::optional<Record>();
   HEADNORM_CHECK(screen());
   if (stopped()) return std::optional<Record>();
   HEADNORM_CHECK(run_finals());
@@ -98,6 +99,7 @@ Result<void> Search::prepare() {
       services_.database.directory(), record_id(request_.spec, rows_, device, request_.policy),
       fmt::format("{};search={};seed={}", services_.backend.identity(), to_text(request_.search), request_.seed), &warning));
   if (!warning.empty() && services_.warn) services_.warn(warning);
+  if (stopped()) return {};
   return prepare_operands();
 }
 
@@ -116,10 +118,12 @@ Result<void> Search::prepare_operands() {
   verifier_.emplace(request_.spec, *data_, services_.reference);
   WorkloadShape full = full_shape(request_.spec, rows_, request_.seed);
   full.sets = choose_sets(request_.spec, device, full, request_.policy);
-  HEADNORM_TRY(Workload small, Workload::make(services_.device, request_.spec, small_shape(request_.spec), *data_));
+  HEADNORM_TRY(Workload small,
+               Workload::make(services_.device, request_.spec, small_shape(request_.spec), *data_, services_.stop_requested));
   small_.emplace(std::move(small));
-  HEADNORM_TRY(Workload whole, Workload::make(services_.device, request_.spec, full, *data_));
+  HEADNORM_TRY(Workload whole, Workload::make(services_.device, request_.spec, full, *data_, services_.stop_requested));
   full_.emplace(std::move(whole));
+  if (stopped()) return {};
   trials_.emplace(services_.device, *full_, *verifier_, request_.policy);
   if (services_.make_copy) {
     HEADNORM_TRY(copy_, services_.make_copy(bytes_));

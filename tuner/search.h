@@ -25,6 +25,7 @@ class Search {
   void finish();
 
  private:
+  // Incomplete if a stop was requested.
   Result<void> prepare();
   Result<void> prepare_operands();
   Result<void> screen();

@@ -59,7 +59,7 @@ struct TuneServices {
   // The copy to pair measurements with, for launches of up to so many bytes; empty or null: none is known for the device.
   std::function<Result<std::unique_ptr<CopyReference>>(std::int64_t largest_bytes)> make_copy;
   std::function<double()> now_s;         // a clock that never goes back
-  std::function<bool()> stop_requested;  // asked between launches
+  std::function<bool()> stop_requested;  // asked between operand sets and launches; once true, always true
   std::function<void(const TuneProgress&)> progress;
   std::function<void(const std::string&)> warn;
 };

@@ -39,10 +39,12 @@ std::int64_t Workload::set_bytes(const KernelSpec& spec, const WorkloadShape& sh
   return bytes;
 }
 
-Result<Workload> Workload::make(Device& device, const KernelSpec& spec, const WorkloadShape& shape, const InputData& data) {
+Result<Workload> Workload::make(Device& device, const KernelSpec& spec, const WorkloadShape& shape, const InputData& data,
+                                const std::function<bool()>& stopped) {
   Workload workload(device, spec, shape, data);
   for (Operand operand : kOperands) {
-    if (has_operand(spec, operand) && workload.home(operand) == operand) HEADNORM_CHECK(workload.allocate(operand));
+    if (stopped && stopped()) break;
+    if (has_operand(spec, operand) && workload.home(operand) == operand) HEADNORM_CHECK(workload.allocate(operand, stopped));
   }
   return workload;
 }
@@ -70,11 +72,12 @@ LaunchArguments Workload::arguments(int set) const {
   return arguments;
 }
 
-Result<void> Workload::allocate(Operand operand) {
+Result<void> Workload::allocate(Operand operand, const std::function<bool()>& stopped) {
   Region& r = region(operand);
   const int sets = is_row_operand(operand) ? shape_.sets : 1;
   HEADNORM_TRY(r.buffer, device_->allocate(static_cast<std::size_t>(sets * r.pitch)));
   for (int set = 0; set < sets; ++set) {
+    if (stopped && stopped()) return {};
     HEADNORM_CHECK(write_canaries(operand, set));
     if (!is_output(operand)) {
       HEADNORM_CHECK(fill_input(operand, set));

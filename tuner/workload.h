@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,8 +28,10 @@ class Workload {
   // Row operands' bytes of one set, guards and gaps included.
   static std::int64_t set_bytes(const KernelSpec& spec, const WorkloadShape& shape);
 
-  // `data` must outlive the workload. Error: of the device's allocation.
-  static Result<Workload> make(Device& device, const KernelSpec& spec, const WorkloadShape& shape, const InputData& data);
+  // `data` must outlive the workload. `stopped` (may be empty) is asked before every set of an operand is filled; once it says yes,
+  // the rest is left out and the workload must not be launched on. Error: of the device's allocation.
+  static Result<Workload> make(Device& device, const KernelSpec& spec, const WorkloadShape& shape, const InputData& data,
+                               const std::function<bool()>& stopped = {});
 
   const WorkloadShape& shape() const { return shape_; }
   LaunchArguments arguments(int set) const;
@@ -56,7 +59,7 @@ class Workload {
   Region& region(Operand operand) { return regions_[static_cast<std::size_t>(home(operand))]; }
   const Region& region(Operand operand) const { return regions_[static_cast<std::size_t>(home(operand))]; }
   std::byte* address(Operand operand, int set) const;
-  Result<void> allocate(Operand operand);
+  Result<void> allocate(Operand operand, const std::function<bool()>& stopped);
   Result<void> fill_input(Operand operand, int set);
   Result<void> poison(Operand operand, int set);
   Result<void> write_canaries(Operand operand, int set);

@@ -85,6 +85,7 @@ Result<Buffer> FakeDevice::allocate(std::size_t bytes) {
 
 Result<void> FakeDevice::copy_in(void* device_address, const void* source, std::size_t bytes) {
   std::memcpy(device_address, source, bytes);
+  copied_in_bytes += static_cast<std::int64_t>(bytes);
   return {};
 }
 

@@ -60,6 +60,7 @@ class FakeDevice final : public Device {
   std::function<Fault(const Plan&, int launches)> fault = [](const Plan&, int) { return Fault::none; };
   std::function<double(const Plan&)> time_us = [](const Plan&) { return 10.0; };
   FakeClock* clock = nullptr;
+  std::int64_t copied_in_bytes = 0;
   std::map<std::string, int> launches;                  // by schedule
   std::vector<std::pair<std::string, void*>> measured;  // schedule and address of x, in order
 

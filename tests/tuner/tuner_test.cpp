@@ -239,6 +239,30 @@ TEST_F(TunerTest, ContinuesAfterAStopAtAnyPoint) {
   }
 }
 
+// Filling the operands of a large launch takes long: the rest of the sets is left out.
+TEST_F(TunerTest, StopsBetweenOperandSets) {
+  TuneServices stopping = services();
+  bool preparing = false;
+  int polls_while_preparing = 0;
+  stopping.progress = [&](const TuneProgress& progress) { preparing = progress.phase == TunePhase::preparing; };
+  const auto prepare = [&](int stop_after) {
+    polls_while_preparing = 0;
+    preparing = false;
+    request_.retune = Retune::always;
+    stopping.stop_requested = [&, stop_after] { return preparing && ++polls_while_preparing > stop_after; };
+    device_.copied_in_bytes = 0;
+    const Result<TuneReport> report = tune(request_, stopping);
+    EXPECT_TRUE(report.ok());
+    EXPECT_TRUE(report->interrupted);
+    EXPECT_TRUE(backend_.compiled.empty());
+    return device_.copied_in_bytes;
+  };
+  std::set<std::int64_t> amounts;
+  for (int stop = 0; stop < 20; ++stop) amounts.insert(prepare(stop));
+  EXPECT_EQ(*amounts.begin(), 0);
+  EXPECT_GE(amounts.size(), 6u);  // more than nothing, one workload, both
+}
+
 TEST_F(TunerTest, CandidateThatTookTheProcessWithItIsNotRunAgain) {
   const std::string first = to_text(default_schedule(request_.spec, device_.info().target));
   const std::string id = record_id(request_.spec, 24, device_.info(), CachePolicy::cold);
