@@ -82,6 +82,7 @@ Result<std::optional<Record>> Search::run() {
   const Contestant* best = winner();
   if (best == nullptr) return nothing_right();
   HEADNORM_TRY(Record record, make_record(*best));
+  warn_if_cut_short();
   return std::optional(std::move(record));
 }
 
@@ -319,6 +320,14 @@ Contestant* Search::winner() {
   std::erase_if(all, [&](const Contestant* contestant) { return contestant->finals.times_us.size() + 1 < most; });
   const std::vector<Contestant*> order = ranked(all);
   return order.empty() ? nullptr : order[0];
+}
+
+void Search::warn_if_cut_short() const {
+  const bool budget_ended = told_ < counts_.legal;
+  if (!services_.warn || !budget_ended || 2 * counts_.measured >= counts_.legal) return;
+  services_.warn(fmt::format(
+      "{} rows: the budget ended with {} of {} candidates measured; '--budget TIME --retune' with a longer TIME measures more",
+      rows_, counts_.measured, counts_.legal));
 }
 
 Result<Record> Search::make_record(const Contestant& best) {

@@ -18,9 +18,18 @@ Result<void> check_request(const TuneRequest& request) {
   return {};
 }
 
+// The holder's number is 0 for a moment after it took the lock.
+std::string waiting_text(int holder_pid, const std::filesystem::path& database) {
+  const std::string holder = holder_pid > 0 ? fmt::format("process {}", holder_pid) : "another process";
+  return fmt::format("waiting for {}, which tunes into '{}'", holder, database.string());
+}
+
 Result<TuneLock> acquire_lock(const TuneServices& services) {
+  bool said = false;
   return TuneLock::acquire(services.database.directory(), [&](int holder_pid) {
     if (services.stop_requested && services.stop_requested()) return false;
+    if (services.warn && !said) services.warn(waiting_text(holder_pid, services.database.directory()));
+    said = true;
     TuneProgress progress;
     progress.phase = TunePhase::waiting;
     progress.holder_pid = holder_pid;

@@ -50,6 +50,7 @@ class TunerTest : public testing::Test {
     services.make_copy = [](std::int64_t) { return Result<std::unique_ptr<CopyReference>>(std::make_unique<test::FakeCopy>()); };
     services.now_s = [this] { return clock_.now_s; };
     services.stop_requested = [this] { return polls_++ >= stop_after_ && stop_after_ >= 0; };
+    services.warn = [this](const std::string& text) { warnings_.push_back(text); };
     services.progress = [this](const TuneProgress& progress) { progress_.push_back(progress); };
     return services;
   }
@@ -80,6 +81,7 @@ class TunerTest : public testing::Test {
   test::FakeDatabase database_;
   TuneRequest request_;
   std::vector<TuneProgress> progress_;
+  std::vector<std::string> warnings_;
   int stop_after_ = -1, polls_ = 0;
 };
 
@@ -205,13 +207,16 @@ TEST_F(TunerTest, ColdAndWarmAreSeparateRecords) {
 
 TEST_F(TunerTest, SecondTunerWaitsAndSaysForWhom) {
   const Result<TuneLock> other = TuneLock::acquire(database_.directory(), [](int) { return false; });
-  stop_after_ = 2;
+  stop_after_ = 3;
   const Result<TuneReport> report = tune(request_, services());
   EXPECT_TRUE(report->interrupted);
   EXPECT_TRUE(backend_.compiled.empty());
   ASSERT_FALSE(progress_.empty());
   EXPECT_EQ(progress_[0].phase, TunePhase::waiting);
   EXPECT_EQ(progress_[0].holder_pid, getpid());
+  EXPECT_EQ(progress_.size(), 3u);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find(std::to_string(getpid())), std::string::npos) << warnings_[0];
 }
 
 TEST_F(TunerTest, ContinuesAfterAStopAtAnyPoint) {
@@ -294,6 +299,29 @@ TEST_F(TunerTest, BudgetIsObeyed) {
   EXPECT_EQ(report->results.size(), 2u);
   EXPECT_GT(clock_.now_s, 150);
   EXPECT_LT(clock_.now_s, 205);  // no more than the trial under way, and building the candidate under way
+}
+
+TEST_F(TunerTest, WarnsIfTheBudgetEndedBeforeHalfWasMeasured) {
+  const int legal = tune_one().candidates.legal;
+  EXPECT_TRUE(warnings_.empty());
+  request_.retune = Retune::always;
+  request_.budget_s = 1e-9;
+  const Record record = tune_one();
+  ASSERT_LT(2 * record.candidates.measured, record.candidates.legal);
+  ASSERT_EQ(warnings_.size(), 1u);
+  const std::string numbers = std::to_string(record.candidates.measured) + " of " + std::to_string(record.candidates.legal);
+  EXPECT_NE(warnings_[0].find(numbers), std::string::npos) << warnings_[0];
+  EXPECT_NE(warnings_[0].find("--retune"), std::string::npos) << warnings_[0];
+  EXPECT_LE(record.candidates.legal, legal);
+}
+
+// Few were measured because most were wrong: more time would not help.
+TEST_F(TunerTest, DoesNotBlameTheBudgetForRejections) {
+  const std::string right = to_text(default_schedule(request_.spec, device_.info().target));
+  device_.fault = [&](const Plan& plan, int) { return text_of(plan) == right ? Fault::none : Fault::writes_zeros; };
+  const Record record = tune_one();
+  EXPECT_LT(2 * record.candidates.measured, record.candidates.legal);
+  EXPECT_TRUE(warnings_.empty());
 }
 
 TEST_F(TunerTest, SmallestBudgetStillGivesARecordForEachRowCount) {
