@@ -70,21 +70,42 @@ Error unknown_verb(const std::string& verb) {
                     suggestion(verb, verb_names()) + "'headnorm --help' lists the verbs");
 }
 
-// Everything typed, before it is parsed: errors of parsing need the verb and --json too.
+// Everything typed, before it is parsed: the verb says which options there are.
 struct CommandLine {
   std::vector<std::string> arguments;
-  std::string verb;  // the first argument that is no option; may be empty
-  bool json = false;
+  std::string verb;  // empty: none is given, or an option of a verb stands before it
 };
+
+// Before the verb stand flags alone.
+bool is_common_flag(std::string_view argument) {
+  return argument == "-h" || argument == "--help" || argument == "--version" || argument == "--json" ||
+         argument.starts_with("--json=");
+}
 
 CommandLine read_command_line(int argc, const char* const* argv) {
   CommandLine line;
   line.arguments.assign(argv + std::min(argc, 1), argv + argc);
-  for (const std::string& argument : line.arguments) {
-    if (argument == "--json") line.json = true;
-    if (line.verb.empty() && !argument.starts_with('-')) line.verb = argument;
-  }
+  const auto first = std::ranges::find_if_not(line.arguments, is_common_flag);
+  if (first != line.arguments.end() && !first->starts_with('-')) line.verb = *first;
   return line;
+}
+
+bool takes_value(const CLI::App& app, const std::string& name) {
+  const CLI::Option* option = name.starts_with('-') ? app.get_option_no_throw(name) : nullptr;
+  if (option != nullptr && option->get_expected_max() > 0) return true;
+  return std::ranges::any_of(app.get_subcommands({}), [&](const CLI::App* nested) { return takes_value(*nested, name); });
+}
+
+// --json as it is typed ("--json=1" too), or nothing: errors of parsing need it before there is a parsed command. An option's value
+// is no flag, whatever it says.
+std::string find_json(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::string found;
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    if (arguments[i].starts_with("--json=")) return arguments[i];
+    if (arguments[i] == "--json") found = arguments[i];
+    if (takes_value(app, arguments[i])) ++i;
+  }
+  return found;
 }
 
 void collect_option_names(const CLI::App& app, std::vector<std::string>& names) {
@@ -151,11 +172,9 @@ int run_verb(Verb& verb, const Context& context) {
 
 int run_command(int argc, const char* const* argv, const Environment& environment) {
   const CommandLine line = read_command_line(argc, argv);
-  Context context{.environment = environment, .verb = line.verb, .json = line.json};
+  Context context{.environment = environment, .verb = line.verb};
   const VerbEntry* entry = std::ranges::find_if(kVerbs, [&](const VerbEntry& known) { return line.verb == known.name; });
   if (entry == std::end(kVerbs)) entry = nullptr;
-  if (entry == nullptr && !line.verb.empty()) return print_error(context, unknown_verb(line.verb));
-
   CLI::App app("Generates, tunes, stores and runs kernels of multi-head RMSNorm and its family.", "headnorm");
   bool version = false, json = false;
   app.add_flag("--version", version, "the version, and nothing else");
@@ -172,6 +191,12 @@ int run_command(int argc, const char* const* argv, const Environment& environmen
     verb = known.make();
     verb->declare(*command);
   }
+  const std::string json_flag = find_json(app, line.arguments);
+  context.json = !json_flag.empty();
+  if (context.json && json_flag != "--json")
+    return print_error(context,
+                       user_error(fmt::format("--json is a flag, and '{}' gives it a value", json_flag), "give --json alone"));
+  if (entry == nullptr && !line.verb.empty()) return print_error(context, unknown_verb(line.verb));
   try {
     std::vector<std::string> reversed(line.arguments.rbegin(), line.arguments.rend());
     app.parse(std::move(reversed));

@@ -28,11 +28,14 @@ void DatabaseOption::declare(CLI::App& command) {
   add_text_option(command, "--db", db, "DIR", "database directory ($HEADNORM_DB, or headnorm in the user's cache)");
 }
 
+Result<void> check_database_option(const DatabaseOption& option) {
+  if (option.db && option.db->empty()) return user_error("--db is empty", "name a directory with --db");
+  return {};
+}
+
 Result<std::filesystem::path> database_directory(const DatabaseOption& option, const Environment& environment) {
-  if (option.db) {
-    if (option.db->empty()) return user_error("--db is empty", "name a directory with --db");
-    return std::filesystem::path(*option.db);
-  }
+  HEADNORM_CHECK(check_database_option(option));
+  if (option.db) return std::filesystem::path(*option.db);
   if (environment.database) return std::filesystem::path(*environment.database);
   return default_database_directory(text_or_null(environment.xdg_cache_home), text_or_null(environment.home));
 }

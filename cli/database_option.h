@@ -22,6 +22,9 @@ struct DatabaseOption {
 };
 
 // --db, else HEADNORM_DB, else the user's cache directory.
+// What can be said before any directory is looked at. Error (user).
+Result<void> check_database_option(const DatabaseOption& option);
+
 Result<std::filesystem::path> database_directory(const DatabaseOption& option, const Environment& environment);
 
 enum class DatabaseNeed {

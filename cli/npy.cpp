@@ -14,6 +14,16 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kAlignment = 64;
 constexpr int kMostDimensions = 32;  // NumPy's own limit
 
+// Texts of a file as they may be printed: control bytes do not reach a terminal.
+std::string printable(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    escaped += byte < 0x20 || byte >= 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return escaped;
+}
+
 Error malformed(std::string what) {
   return user_error("not a NumPy file that headnorm reads: " + std::move(what),
                     "write the array with numpy.save, in C order, as <f4, <f2 or <u2 (bf16)");
@@ -34,9 +44,9 @@ class HeaderText {
     if (!take('{')) return malformed("the header does not begin with '{'");
     while (!take('}')) {
       HEADNORM_TRY(const std::string key, string());
-      if (!take(':')) return malformed(fmt::format("no ':' after the header's key '{}'", key));
+      if (!take(':')) return malformed(fmt::format("no ':' after the header's key '{}'", printable(key)));
       HEADNORM_CHECK(value(key));
-      if (!take(',') && peek() != '}') return malformed(fmt::format("no ',' after the header's value of '{}'", key));
+      if (!take(',') && peek() != '}') return malformed(fmt::format("no ',' after the header's value of '{}'", printable(key)));
     }
     skip_blanks();
     if (!rest_.empty()) return malformed("text after the header's '}'");
@@ -83,7 +93,7 @@ class HeaderText {
     }
     if (key == "fortran_order" && !fortran_order) return boolean();
     if (key == "shape" && !shape) return tuple();
-    return malformed(fmt::format("the header's key '{}' is not known or stands twice", key));
+    return malformed(fmt::format("the header's key '{}' is not known or stands twice", printable(key)));
   }
 
   Result<void> boolean() {
@@ -122,8 +132,8 @@ Result<Dtype> parse_descr(const std::string& descr) {
   if (descr == "<f4") return Dtype::f32;
   if (descr == "<f2") return Dtype::f16;
   if (descr == "<u2" || descr == "|V2" || descr == "<V2") return Dtype::bf16;
-  if (descr.starts_with('>')) return malformed(fmt::format("dtype '{}' is big endian", descr));
-  return malformed(fmt::format("dtype '{}' is not one of <f4, <f2, <u2 and |V2", descr));
+  if (descr.starts_with('>')) return malformed(fmt::format("dtype '{}' is big endian", printable(descr)));
+  return malformed(fmt::format("dtype '{}' is not one of <f4, <f2, <u2 and |V2", printable(descr)));
 }
 
 // Bytes of the array, or none past 2^62.

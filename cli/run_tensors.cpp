@@ -14,14 +14,15 @@ struct InputOption {
   Operand operand;
   const char* name;
   std::optional<std::string> RunFiles::*file;
-  float missing;  // the value of every element without a file
+  float missing;      // the value of every element without a file
+  const char* owner;  // the option that makes the kernel read it
 };
 
 constexpr InputOption kInputs[] = {
-    {Operand::residual, "--residual-input", &RunFiles::residual, 0},
-    {Operand::gamma, "--gamma", &RunFiles::gamma, 1},
-    {Operand::alpha, "--alpha", &RunFiles::alpha, 1},
-    {Operand::beta, "--beta", &RunFiles::beta, 0},
+    {Operand::residual, "--residual-input", &RunFiles::residual, 0, "--residual add"},
+    {Operand::gamma, "--gamma", &RunFiles::gamma, 1, "--weight channel"},
+    {Operand::alpha, "--alpha", &RunFiles::alpha, 1, "--gate seednorm"},
+    {Operand::beta, "--beta", &RunFiles::beta, 0, "--gate seednorm"},
 };
 
 std::size_t index_of(Operand operand) { return static_cast<std::size_t>(operand); }
@@ -41,11 +42,8 @@ Result<void> check_shape(const char* option, const std::string& file, const std:
       "give a file of that shape, or change the shape options");
 }
 
-// Rows of an input of any number of dimensions, the last of which is the width.
+// Rows of an input of two or more dimensions, the last of which is the width.
 Result<std::int64_t> count_rows(const KernelSpec& spec, const std::string& file, const std::vector<std::int64_t>& shape) {
-  if (shape.size() < 2)
-    return user_error(fmt::format("--input '{}' has shape {}, and rows of a width are two dimensions", file, shape_text(shape)),
-                      "reshape it to (rows, width)");
   if (shape.back() != spec.width)
     return user_error(fmt::format("--input '{}' has rows of {}, and the width is {}", file, shape.back(), spec.width),
                       fmt::format("give --width {}, or another file", shape.back()));
@@ -81,7 +79,7 @@ Result<void> load_input(Device& device, RunTensors& tensors, const KernelSpec& s
   if (!has_operand(spec, option.operand)) {
     if (!file) return {};
     return user_error(fmt::format("{} '{}' is given, and the kernel has no {}", option.name, *file, to_text(option.operand)),
-                      "leave it out, or add --residual, --weight or --gate");
+                      fmt::format("leave it out, or add {}", option.owner));
   }
   if (!file) {
     if (option.operand != Operand::residual) return place_constant(device, tensors, spec, option.operand, option.missing);
@@ -142,6 +140,12 @@ Result<void> check_files(const RunFiles& files) {
         fmt::format("--output '{}' and --residual-output '{}' are the same file", *files.output, *files.residual_output),
         "give two files");
   return {};
+}
+
+Result<void> check_rows(const std::string& file, const std::vector<std::int64_t>& shape) {
+  if (shape.size() >= 2) return {};
+  return user_error(fmt::format("--input '{}' has shape {}, and rows of a width are two dimensions", file, shape_text(shape)),
+                    "reshape it to (rows, width)");
 }
 
 Result<RunTensors> load_tensors(Device& device, const KernelSpec& spec, const RunFiles& files, const NpyArray& input) {

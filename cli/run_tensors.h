@@ -19,6 +19,9 @@ struct RunFiles {
 // What can be said before any file is read. Errors (user).
 Result<void> check_files(const RunFiles& files);
 
+// That x has rows at all, before its shape stands for options. Error (user).
+Result<void> check_rows(const std::string& file, const std::vector<std::int64_t>& shape);
+
 struct RunTensors {
   std::array<Buffer, kOperandCount> buffers;
   LaunchArguments arguments;  // contiguous rows; with residual inplace y is x and residual_out is residual

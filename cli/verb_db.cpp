@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
 
 #include "cli/database_option.h"
 #include "cli/record_json.h"
@@ -75,7 +77,8 @@ class DbVerb final : public Verb {
 
   Result<Report> show(Database& database, Report report) const {
     if (record_.empty()) return user_error("db show is given no record", "give an id of 'headnorm db list'");
-    HEADNORM_TRY(const std::vector<Record> records, database.list());
+    std::vector<Damage> damage;
+    HEADNORM_TRY(const std::vector<Record> records, database.list(&damage));
     const Record* found = nullptr;
     for (const Record& record : records) {
       if (!record.id.starts_with(record_)) continue;
@@ -84,12 +87,24 @@ class DbVerb final : public Verb {
                           "give more digits");
       found = &record;
     }
-    if (found == nullptr)
-      return user_error(fmt::format("no record '{}' in {}", record_, database.directory().string()),
-                        "'headnorm db list' lists them");
+    if (found == nullptr) return show_damage(database, damage, std::move(report));
     const std::string text = to_json(*found);
     report.document["record"] = Json::parse(text);
     report.text = text;
+    return report;
+  }
+
+  // A record that is there and cannot be read is a failed check; any other name is a mistake.
+  Result<Report> show_damage(const Database& database, const std::vector<Damage>& damage, Report report) const {
+    const auto damaged = std::ranges::find_if(
+        damage, [&](const Damage& entry) { return std::filesystem::path(entry.file).filename().string().starts_with(record_); });
+    if (damaged == damage.end())
+      return user_error(fmt::format("no record '{}' in {}", record_, database.directory().string()),
+                        "'headnorm db list' lists them");
+    report.document["damaged"] = damage_json({*damaged});
+    report.exit_code = kExitCheckFailed;
+    report.error = environment_error(fmt::format("{} is damaged: {}", damaged->file, damaged->reason),
+                                     "delete it: what it held is a miss until it is tuned again");
     return report;
   }
 

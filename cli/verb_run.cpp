@@ -39,7 +39,9 @@ class RunVerb final : public Verb {
 
   Result<Report> run(const Context& context) override {
     HEADNORM_CHECK(check_files(files_));
+    HEADNORM_CHECK(check_database_option(database_));
     HEADNORM_TRY(const NpyArray input, read_npy(*files_.input));
+    HEADNORM_CHECK(check_rows(*files_.input, input.header.shape));
     HEADNORM_TRY(const Shape shape, make_shape(shape_for(input.header)));
     HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(device_));
     HEADNORM_TRY(RunTensors tensors, load_tensors(*device, shape.spec, files_, input));

@@ -31,11 +31,12 @@ Result<double> parse_budget(const std::string& text) {
   const std::pair<const char*, double> kUnits[] = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
   for (const auto& [name, seconds] : kUnits) {
     if (unit != name) continue;
-    HEADNORM_TRY(const double count, text::parse_number(text.substr(0, unit_at), "--budget"));
-    if (count * seconds > 0 && count * seconds <= kMostBudgetS) return count * seconds;
+    const Result<double> count = text::parse_number(text.substr(0, unit_at), "--budget");
+    if (!count.ok()) break;
+    if (*count * seconds > 0 && *count * seconds <= kMostBudgetS) return *count * seconds;
     return user_error(fmt::format("--budget {} is not between 0 and 30 days", text), "give --budget 60s, say");
   }
-  return user_error(fmt::format("--budget {} has no unit of time", text), "give --budget 60s, 500ms, 2m or 1h");
+  return user_error(fmt::format("--budget '{}' is not a number and a unit of time", text), "give --budget 60s, 500ms, 2m or 1h");
 }
 
 std::string progress_text(const TuneProgress& progress) {

@@ -262,6 +262,19 @@ TEST(Generate, DevicesAndLinksKeepTheirPlace) {
   EXPECT_TRUE(read_whole(target).starts_with("program "));
 }
 
+TEST(Output, AValueIsNoFlag) {
+  const Command command;
+  const CommandResult result = command.run({"--json", "presets", "--json=1"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.json()["error"]["message"], "--json is a flag, and '--json=1' gives it a value");
+  for (const Words& words : {Words{"run", "--input", "--json"}, Words{"db", "show", "--db", "--json"}}) {
+    const CommandResult text = command.run(words);
+    EXPECT_NE(text.exit_code, 0);
+    EXPECT_EQ(text.out, "");
+    EXPECT_TRUE(text.err.starts_with("error: ")) << text.err;
+  }
+}
+
 TEST(Output, NamesThatAreNoUtf8LeaveTheDocumentValid) {
   const Command command;
   const std::string file = command.home() / "k\xff\xfe.txt";
@@ -301,8 +314,10 @@ TEST(Db, ChecksAndListsDamage) {
   EXPECT_EQ(document["ok"], false);
   ASSERT_EQ(document["damaged"].size(), 1u);
   expect_keys(document["damaged"][0], {"file", "reason"});
+  EXPECT_EQ(command.run({"db", "show", "4567", "--db", db}).exit_code, 2);
   const CommandResult show = command.run({"db", "show", "0123", "--db", db});
-  EXPECT_EQ(show.exit_code, 2);
+  EXPECT_EQ(show.exit_code, 1);
+  EXPECT_NE(show.err.find("0123456789abcdef0123456789abcdef.json is damaged: "), std::string::npos) << show.err;
 }
 
 }  // namespace

@@ -199,6 +199,11 @@ TEST_F(RunTest, RefusesWhatDoesNotFit) {
   EXPECT_NE(refusal(2, files({"--gamma", path("g4.npy")})).find("shape (4,), and the kernel takes (8,)"), std::string::npos);
   EXPECT_NE(refusal(2, files({"--gamma", path("g16.npy")})).find("holds bf16, and the kernel takes f32"), std::string::npos);
   EXPECT_NE(refusal(2, files({"--alpha", path("g4.npy")})).find("the kernel has no alpha"), std::string::npos);
+  for (const auto& [option, owner] : {std::pair("--residual-input", "add --residual add"),
+                                      std::pair("--beta", "add --gate seednorm"), std::pair("--gamma", "add --weight channel")}) {
+    const json error = run(files({"--weight", "none", option, path("g4.npy")})).json()["error"];
+    EXPECT_EQ(error["remedy"], std::string("leave it out, or ") + owner);
+  }
   EXPECT_NE(refusal(2, files({"--residual", "add"})).find("--residual-input is missing"), std::string::npos);
   EXPECT_NE(refusal(2, files({"--residual", "add", "--residual-input", path("r1.npy")})).find("takes (2, 8)"), std::string::npos);
   EXPECT_NE(refusal(2, files({"--residual-output", path("u.npy")})).find("the kernel has no residual"), std::string::npos);
@@ -206,6 +211,12 @@ TEST_F(RunTest, RefusesWhatDoesNotFit) {
   EXPECT_NE(refusal(3, {"--input", path("x.npy"), "--output", path("none/y.npy")}).find("none/y.npy"), std::string::npos);
   write("x.npy", npy(Dtype::f32, {8}, std::vector<float>(8, 1.0f)));
   EXPECT_NE(refusal(2, files()).find("shape (8,)"), std::string::npos);
+  write("x.npy", npy(Dtype::f32, {}, {1.0f}));
+  EXPECT_NE(refusal(2, files()).find("shape ()"), std::string::npos);
+  std::string coloured = npy(Dtype::f32, {1, 2}, {1, 1});
+  coloured.replace(coloured.find("<f4"), 3, "\033\x9b\n");
+  write("x.npy", coloured);
+  EXPECT_NE(refusal(2, files()).find("dtype '\\x1b\\x9b\\x0a' is not one of"), std::string::npos);
   write("x.npy", "");
   EXPECT_NE(refusal(2, files()).find("magic"), std::string::npos);
 }
