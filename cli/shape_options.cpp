@@ -37,17 +37,18 @@ constexpr OptionRow kOptionRows[] = {
     {"--weight-offset", &ShapeOptions::weight_offset, "NUMBER", "added to gamma (0); 1 for weights around zero"},
     {"--eps", &ShapeOptions::eps, "NUMBER", "inside the root (1e-6)"},
     {"--residual", &ShapeOptions::residual, "MODE", "none, add (u to a tensor of its own) or inplace (none)"},
+    {"--residual-scale", &ShapeOptions::residual_scale, "NUMBER", "factor of the residual (1); DeepNorm's alpha"},
     {"--gate", &ShapeOptions::gate, "none|seednorm", "SeeDNorm's gate (none)"},
     {"--seed-heads", &ShapeOptions::seed_heads, "S", "heads of the gate's dot product (H)"},
     {"--seed-scale", &ShapeOptions::seed_scale, "NUMBER", "factor inside sigma (1)"},
     {"--sigma", &ShapeOptions::sigma, "FORM", "tanh, sigmoid, softsign or hardtanh (tanh)"},
     {"--rounding", &ShapeOptions::rounding, "once|llama", "llama: cast before the weight (once)"},
     {"--norm-input", &ShapeOptions::norm_input, "FORM", "rounded or unrounded sum is normalised (rounded)"},
-    {"--mode", &ShapeOptions::mode, "default", "default (batch-invariant, safe-range: later)"},
+    {"--mode", &ShapeOptions::mode, "MODE", "default, or batch-invariant: the same bits with any schedule (default)"},
 };
 
-constexpr std::array kLaterOptions = {"--residual-gate", "--layer-scale", "--residual-scale", "--modulation",
-                                      "--silu-gate",     "--quant",       "--scale-layout",   "--head-order"};
+constexpr std::array kLaterOptions = {"--residual-gate", "--layer-scale",  "--modulation", "--silu-gate",
+                                      "--quant",         "--scale-layout", "--head-order"};
 
 Error not_in_this_version(const std::string& what, const std::string& remedy) {
   return user_error(fmt::format("{} is not in this version (headnorm {})", what, HEADNORM_VERSION), remedy);
@@ -64,7 +65,7 @@ Result<void> refuse_later(const char* name, const Text& value, const char* now, 
 Result<void> refuse_all_later(const ShapeOptions& options) {
   HEADNORM_CHECK(refuse_later("--pass", options.pass, "forward", {"backward"}));
   HEADNORM_CHECK(refuse_later("--stat", options.stat, "rms", {"layernorm", "none"}));
-  HEADNORM_CHECK(refuse_later("--mode", options.mode, "default", {"batch-invariant", "safe-range"}));
+  if (options.mode == "safe-range") return not_in_this_version("--mode safe-range", "leave --mode at default");
   for (std::size_t i = 0; i < kLaterOptions.size(); ++i) {
     if (options.later[i]) return not_in_this_version(kLaterOptions[i], "leave it out");
   }
@@ -154,6 +155,13 @@ Result<std::int64_t> choose_head_size(const ShapeOptions& options, std::int64_t 
   return base > 0 && !automatic ? base : auto_head_size(width);
 }
 
+Result<void> apply_residual_scale(const ShapeOptions& options, KernelSpec& spec) {
+  if (options.residual_scale && !spec.has_residual())
+    return user_error(fmt::format("--residual-scale {} has no effect without a residual", *options.residual_scale),
+                      "add --residual add, or leave it out");
+  return apply("--residual-scale", options.residual_scale, spec.residual_scale, number);
+}
+
 Result<void> apply_gate(const ShapeOptions& options, KernelSpec& spec, bool keeps_shape) {
   const bool had_gate = spec.has_gate();
   HEADNORM_CHECK(apply("--gate", options.gate, spec.gate, parse_gate));
@@ -193,6 +201,8 @@ Result<Shape> make_shape(const ShapeOptions& options) {
   HEADNORM_CHECK(apply("--weight-offset", options.weight_offset, spec.weight_offset, number));
   HEADNORM_CHECK(apply("--eps", options.eps, spec.eps, number));
   HEADNORM_CHECK(apply("--residual", options.residual, spec.residual, parse_residual));
+  HEADNORM_CHECK(apply_residual_scale(options, spec));
+  HEADNORM_CHECK(apply("--mode", options.mode, spec.mode, parse_mode));
   HEADNORM_CHECK(apply("--rounding", options.rounding, spec.rounding, parse_rounding));
   HEADNORM_CHECK(apply("--norm-input", options.norm_input, spec.norm_input, parse_norm_input));
   const bool keeps_shape = spec.width == base_width && spec.head_size == base_head_size;

@@ -21,8 +21,8 @@ namespace headnorm::cli {
 struct ShapeOptions {
   using Text = std::optional<std::string>;
   Text preset, spec, width, head_size, heads, pass, stat, dtype, residual_dtype, weight_dtype, out_dtype, weight, weight_offset,
-      eps, residual, gate, seed_heads, seed_scale, sigma, rounding, norm_input, mode;
-  std::array<Text, 8> later;  // options of variants to come, refused by name
+      eps, residual, residual_scale, gate, seed_heads, seed_scale, sigma, rounding, norm_input, mode;
+  std::array<Text, 7> later;  // options of variants to come, refused by name
 
   void declare(CLI::App& command);
   bool names_shape() const { return preset || spec || width; }

@@ -64,6 +64,14 @@ std::vector<KernelSpec> variants(const KernelSpec& plain) {
   });
   variant([](KernelSpec& s) { add_gate(s, Seeds::per_head, Sigma::softsign); });
   variant([](KernelSpec& s) { s.eps = 1e-3; });
+  variant([](KernelSpec& s) {
+    s.residual = Residual::add;
+    s.residual_scale = 2.8284;
+  });
+  variant([](KernelSpec& s) {
+    s.mode = Mode::batch_invariant;
+    add_gate(s, Seeds::over_width, Sigma::tanh);
+  });
   variant([](KernelSpec& s) { add_gate(s, Seeds::over_width, Sigma::hardtanh); });
   return list;
 }

@@ -79,24 +79,34 @@ class RowBound {
   static std::size_t size(std::int64_t value) { return static_cast<std::size_t>(value); }
   double input(Operand operand, std::int64_t i) const { return inputs_[static_cast<std::size_t>(operand)][size(i)]; }
 
-  // The sum is rounded to f32; its rounding to a 16-bit dtype is part of the exact value and repeats bit by bit, but for a flush.
   void bound_u() {
     u_.resize(size(spec_.width));
     if (spec_.has_residual()) errors_.residual_out.resize(size(spec_.width));
     for (std::int64_t i = 0; i < spec_.width; ++i) {
-      Bounded& u = u_[size(i)];
-      u = {input(Operand::x, i), 0};
-      if (!spec_.has_residual()) continue;
-      const double sum = u.value + input(Operand::residual, i);
-      const bool rounded = spec_.norm_input == NormInput::rounded && spec_.residual_dtype != Dtype::f32;
-      if (rounded) {
-        u.value = round_to_dtype(round_to_dtype(sum, Dtype::f32), spec_.residual_dtype);
-        if (spec_.residual_dtype == Dtype::bf16 && std::fabs(sum) < kSmallestNormal) u.error = std::fabs(u.value);
-      } else {
-        u = {sum, kUnit * std::fabs(sum)};
-      }
-      errors_.residual_out[size(i)] = spec_.residual_dtype == Dtype::f32 ? 0 : kUnit * std::fabs(sum);
+      if (spec_.has_residual())
+        bound_sum(i);
+      else
+        u_[size(i)] = {input(Operand::x, i), 0};
     }
+  }
+
+  // The sum is rounded to f32; its rounding to a 16-bit dtype is part of the exact value and repeats bit by bit, but for a flush
+  // and, with a scaled residual, where a tie lies within the error.
+  void bound_sum(std::int64_t i) {
+    const double scale = static_cast<double>(static_cast<float>(spec_.residual_scale));
+    const double scaled = scale * input(Operand::residual, i), sum = input(Operand::x, i) + scaled;
+    const double product_error = scale == 1 ? 0 : kUnit * std::fabs(scaled) + kTiny;
+    const double error = product_error + kUnit * (std::fabs(sum) + product_error);
+    const bool is_f32 = spec_.residual_dtype == Dtype::f32;
+    errors_.residual_out[size(i)] = is_f32 ? product_error : error;
+    if (is_f32 || spec_.norm_input == NormInput::unrounded) {
+      u_[size(i)] = {sum, error};
+      return;
+    }
+    const double f32_sum = round_to_dtype(sum, Dtype::f32), u = round_to_dtype(f32_sum, spec_.residual_dtype);
+    const StoredRange range = stored_range(f32_sum, scale == 1 ? 0 : error, spec_.residual_dtype);
+    u_[size(i)] = {u, std::max(range.high - u, u - range.low)};
+    errors_.residual_out[size(i)] = std::max(error, u_[size(i)].error);
   }
 
   void bound_inv_rms() {

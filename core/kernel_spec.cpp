@@ -35,6 +35,10 @@ const char* to_text(NormInput value) {
   constexpr const char* kNames[] = {"rounded", "unrounded"};
   return kNames[static_cast<int>(value)];
 }
+const char* to_text(Mode value) {
+  constexpr const char* kNames[] = {"default", "batch-invariant", "safe-range"};
+  return kNames[static_cast<int>(value)];
+}
 
 Result<Residual> parse_residual(std::string_view text) {
   return text::parse_enum(text, "residual mode", std::array{Residual::none, Residual::add, Residual::inplace});
@@ -52,6 +56,9 @@ Result<Rounding> parse_rounding(std::string_view text) {
 }
 Result<NormInput> parse_norm_input(std::string_view text) {
   return text::parse_enum(text, "norm input", std::array{NormInput::rounded, NormInput::unrounded});
+}
+Result<Mode> parse_mode(std::string_view text) {
+  return text::parse_enum(text, "mode", std::array{Mode::standard, Mode::batch_invariant});
 }
 
 std::vector<std::int64_t> nearest_divisors(std::int64_t width, std::int64_t wanted, int count) {
@@ -92,53 +99,85 @@ Result<std::int64_t> auto_head_size(std::int64_t width) {
                                 fmt::join(nearest_divisors(width, kDefaultHeadSize, 5), ", ")));
 }
 
+namespace {
+
+Result<void> check_number(std::string_view name, double value, std::string_view remedy) {
+  if (std::isfinite(static_cast<float>(value))) return {};
+  return user_error(fmt::format("{} {} is not a finite f32 number", name, value), std::string(remedy));
+}
+
+Result<void> check_numbers(const KernelSpec& spec) {
+  if (!(spec.eps >= 0) || !std::isfinite(static_cast<float>(spec.eps)))
+    return user_error(fmt::format("eps {} is not a finite number of at least 0", spec.eps), "give --eps 1e-6, say");
+  HEADNORM_CHECK(check_number("weight offset", spec.weight_offset, "use 0, or 1 for weights stored around zero"));
+  HEADNORM_CHECK(check_number("residual scale", spec.residual_scale, "give --residual-scale 1, say"));
+  HEADNORM_CHECK(check_number("seed scale", spec.seed_scale, "give --seed-scale 1, say"));
+  if (!spec.has_gamma() && spec.weight_offset != 0)
+    return user_error(fmt::format("weight offset {} has no weight to be added to (weight none)", spec.weight_offset),
+                      "leave --weight-offset at 0, or give --weight channel");
+  return {};
+}
+
+Result<void> check_seed_heads(const KernelSpec& spec) {
+  if (!spec.has_gate()) return {};
+  const std::int64_t heads = spec.heads(), seeds = spec.seed_heads;
+  if (seeds < 1 || spec.width % seeds != 0)
+    return user_error(fmt::format("{} seed heads do not divide width {}", seeds, spec.width),
+                      fmt::format("give --seed-heads {} (per head) or 1 (over the width)", heads));
+  if (heads % seeds != 0 && seeds % heads != 0)
+    return user_error(fmt::format("{} seed heads and {} heads do not nest", seeds, heads),
+                      fmt::format("give --seed-heads a divisor or a multiple of {}", heads));
+  return {};
+}
+
+// The number with the shortest text that is the same in f32, in which it is used. -0 is 0.
+double canonical_number(double value) {
+  const float used = static_cast<float>(value);
+  return used == 0 ? 0.0 : *text::parse_number(fmt::to_string(used), "number");
+}
+
+KernelSpec canonical_spec(KernelSpec spec) {
+  spec.eps = canonical_number(spec.eps);
+  spec.weight_offset = canonical_number(spec.weight_offset);
+  spec.residual_scale = canonical_number(spec.residual_scale);
+  spec.seed_scale = canonical_number(spec.seed_scale);
+  if (spec.weight == WeightForm::shared && spec.heads() == 1) spec.weight = WeightForm::channel;
+  if (spec.weight == WeightForm::head && spec.head_size == 1) spec.weight = WeightForm::channel;
+  if (!spec.has_gate()) {
+    spec.seed_heads = 0;
+    spec.seed_scale = 1.0;
+    spec.sigma = Sigma::tanh;
+  }
+  if (!spec.has_gamma() && !spec.has_gate()) {
+    spec.weight_dtype = Dtype::f32;
+    // Without a weight nothing stands between the cast and the store.
+    if (spec.y_dtype == spec.x_dtype) spec.rounding = Rounding::once;
+  }
+  if (spec.x_dtype == Dtype::f32) spec.rounding = Rounding::once;
+  if (!spec.has_residual()) {
+    spec.residual_dtype = Dtype::f32;
+    spec.residual_scale = 1.0;
+  }
+  // What is stored as f32, or not rounded at all, is the same rounded or not.
+  if (spec.residual_dtype == Dtype::f32) spec.norm_input = NormInput::rounded;
+  return spec;
+}
+
+}  // namespace
+
 Result<KernelSpec> make_spec(const KernelSpec& spec) {
   HEADNORM_CHECK(check_width(spec.width));
   if (spec.head_size < 1 || spec.width % spec.head_size != 0)
     return user_error(
         fmt::format("head size {} does not divide width {}", spec.head_size, spec.width),
         fmt::format("the nearest head sizes that do: {}", fmt::join(nearest_divisors(spec.width, spec.head_size, 4), ", ")));
-  if (!(spec.eps >= 0) || !std::isfinite(static_cast<float>(spec.eps)))
-    return user_error(fmt::format("eps {} is not a finite number of at least 0", spec.eps), "give --eps 1e-6, say");
-  if (!std::isfinite(static_cast<float>(spec.weight_offset)))
-    return user_error(fmt::format("weight offset {} is not a finite f32 number", spec.weight_offset),
-                      "use 0, or 1 for weights stored around zero");
-
-  KernelSpec canonical = spec;
-  canonical.eps = spec.eps == 0 ? 0.0 : spec.eps;  // -0 is 0
-  canonical.weight_offset = spec.weight_offset == 0 ? 0.0 : spec.weight_offset;
-  if (!spec.has_gamma() && canonical.weight_offset != 0)
-    return user_error(fmt::format("weight offset {} has no weight to be added to (weight none)", spec.weight_offset),
-                      "leave --weight-offset at 0, or give --weight channel");
-  if (spec.has_gate()) {
-    const std::int64_t heads = spec.heads(), seeds = spec.seed_heads;
-    if (seeds < 1 || spec.width % seeds != 0)
-      return user_error(fmt::format("{} seed heads do not divide width {}", seeds, spec.width),
-                        fmt::format("give --seed-heads {} (per head) or 1 (over the width)", heads));
-    if (heads % seeds != 0 && seeds % heads != 0)
-      return user_error(fmt::format("{} seed heads and {} heads do not nest", seeds, heads),
-                        fmt::format("give --seed-heads a divisor or a multiple of {}", heads));
-    if (!std::isfinite(static_cast<float>(spec.seed_scale)))
-      return user_error(fmt::format("seed scale {} is not a finite f32 number", spec.seed_scale), "give --seed-scale 1, say");
-  } else {
-    canonical.seed_heads = 0;
-    canonical.seed_scale = 1.0;
-    canonical.sigma = Sigma::tanh;
-  }
-  if (!spec.has_gamma() && !spec.has_gate()) canonical.weight_dtype = Dtype::f32;
-  if (!spec.has_residual()) {
-    canonical.residual_dtype = Dtype::f32;
-    canonical.norm_input = NormInput::rounded;
-  } else {
-    if (spec.residual == Residual::inplace && spec.x_dtype != spec.y_dtype)
-      return user_error(fmt::format("residual inplace writes y ({}) over x ({}): the dtypes differ", to_text(spec.y_dtype),
-                                    to_text(spec.x_dtype)),
-                        "give --out-dtype the dtype of x, or use --residual add");
-    // A f32 sum stored as f32 is the same rounded or not.
-    if (spec.residual_dtype == Dtype::f32) canonical.norm_input = NormInput::rounded;
-  }
-  if (spec.x_dtype == Dtype::f32) canonical.rounding = Rounding::once;
-  return canonical;
+  HEADNORM_CHECK(check_numbers(spec));
+  HEADNORM_CHECK(check_seed_heads(spec));
+  if (spec.residual == Residual::inplace && spec.x_dtype != spec.y_dtype)
+    return user_error(
+        fmt::format("residual inplace writes y ({}) over x ({}): the dtypes differ", to_text(spec.y_dtype), to_text(spec.x_dtype)),
+        "give --out-dtype the dtype of x, or use --residual add");
+  return canonical_spec(spec);
 }
 
 std::string to_text(const KernelSpec& spec) {
@@ -148,6 +187,7 @@ std::string to_text(const KernelSpec& spec) {
   text += fmt::format(",eps={}", spec.eps);
   if (spec.weight_offset != 0) text += fmt::format(",weight_offset={}", spec.weight_offset);
   if (spec.has_residual()) text += fmt::format(",residual={}:{}", to_text(spec.residual), to_text(spec.residual_dtype));
+  if (spec.residual_scale != 1) text += fmt::format(",residual_scale={}", spec.residual_scale);
   if (spec.has_gate()) {
     text += fmt::format(",gate={},seed_heads={}", to_text(spec.gate), spec.seed_heads);
     if (spec.seed_scale != 1) text += fmt::format(",seed_scale={}", spec.seed_scale);
@@ -155,6 +195,7 @@ std::string to_text(const KernelSpec& spec) {
   }
   if (spec.rounding != Rounding::once) text += fmt::format(",rounding={}", to_text(spec.rounding));
   if (spec.norm_input != NormInput::rounded) text += fmt::format(",norm_input={}", to_text(spec.norm_input));
+  if (spec.mode != Mode::standard) text += fmt::format(",mode={}", to_text(spec.mode));
   return text;
 }
 
@@ -189,6 +230,8 @@ Result<KernelSpec> parse_spec(std::string_view text) {
       if (!dtype.empty()) {
         HEADNORM_TRY(spec.residual_dtype, parse_dtype(dtype));
       }
+    } else if (key == "residual_scale") {
+      HEADNORM_TRY(spec.residual_scale, text::parse_number(value, "residual scale"));
     } else if (key == "gate") {
       HEADNORM_TRY(spec.gate, parse_gate(value));
     } else if (key == "seed_heads") {
@@ -202,10 +245,12 @@ Result<KernelSpec> parse_spec(std::string_view text) {
       HEADNORM_TRY(spec.rounding, parse_rounding(value));
     } else if (key == "norm_input") {
       HEADNORM_TRY(spec.norm_input, parse_norm_input(value));
+    } else if (key == "mode") {
+      HEADNORM_TRY(spec.mode, parse_mode(value));
     } else
       return user_error(fmt::format("'{}' is not a field of a spec", key),
-                        "fields: width, head_size, x, y, weight, eps, weight_offset, residual, gate, seed_heads, seed_scale, "
-                        "sigma, rounding, norm_input");
+                        "fields: width, head_size, x, y, weight, eps, weight_offset, residual, residual_scale, gate, seed_heads, "
+                        "seed_scale, sigma, rounding, norm_input, mode");
     return {};
   }));
   if (!has_head_size) {

@@ -2,7 +2,7 @@
 //
 // Symbols: a row has width D, split into H = D/d heads of head size d, and into S seed heads of e = D/S elements.
 //   u = x                         (residual none)
-//   u = x + residual              (residual add | inplace; u is also written out)
+//   u = x + residual_scale * residual       (residual add | inplace; u is also written out)
 //   inv_rms = 1/sqrt(sum(u^2)/d + eps)      per head
 //   gain    = weight_offset + gamma + sigma(seed_scale * <u, beta>) * alpha      (the gate's part with gate seednorm only)
 //   y       = u * inv_rms * gain
@@ -46,6 +46,13 @@ enum class NormInput : std::uint8_t {
   unrounded,  // all three take the f32 sum
 };
 
+enum class Mode : std::uint8_t {
+  standard,         // text "default": the order of sums is the schedule's, and squares must stay within f32
+  batch_invariant,  // spec and target alone fix the order of sums: all schedules give the same bits, at the price of a smaller
+                    // search
+  safe_range,       // the statistic of scaled values, right for every finite f32 input, at the price of a third sweep
+};
+
 struct KernelSpec {
   std::int64_t width = 0;      // D >= 1
   std::int64_t head_size = 0;  // d, divides D
@@ -57,12 +64,14 @@ struct KernelSpec {
   double weight_offset = 0.0;
   double eps = 1e-6;  // inside the root, >= 0; used as f32
   Residual residual = Residual::none;
+  double residual_scale = 1.0;  // used as f32
   Gate gate = Gate::none;
   std::int64_t seed_heads = 0;  // S; 0 with gate none; one of H and S divides the other
   double seed_scale = 1.0;
   Sigma sigma = Sigma::tanh;
   Rounding rounding = Rounding::once;
   NormInput norm_input = NormInput::rounded;
+  Mode mode = Mode::standard;
 
   std::int64_t heads() const { return width / head_size; }
   bool has_residual() const { return residual != Residual::none; }
@@ -78,15 +87,18 @@ const char* to_text(Gate value);
 const char* to_text(Sigma value);
 const char* to_text(Rounding value);
 const char* to_text(NormInput value);
+const char* to_text(Mode value);
 Result<Residual> parse_residual(std::string_view text);
 Result<WeightForm> parse_weight_form(std::string_view text);
 Result<Gate> parse_gate(std::string_view text);
 Result<Sigma> parse_sigma(std::string_view text);
 Result<Rounding> parse_rounding(std::string_view text);
 Result<NormInput> parse_norm_input(std::string_view text);
+Result<Mode> parse_mode(std::string_view text);
 
-// Checks every rule and returns the canonical value: fields that the other fields make meaningless are set to one fixed value,
-// so that two spellings of one kernel compare equal and have one text. Errors are user errors.
+// Checks every rule and returns the canonical value: fields that the other fields make meaningless are set to one fixed value, a
+// form of weight that is another one for these heads to that one, and numbers to the shortest that is the same in f32. So two
+// spellings of one kernel compare equal and have one text. Errors are user errors.
 Result<KernelSpec> make_spec(const KernelSpec& spec);
 
 // Canonical text, e.g. "width=4096,head_size=256,x=bf16,y=bf16,weight=channel:bf16,eps=1e-06". Fields at their default are left

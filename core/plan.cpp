@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 namespace headnorm {
 namespace {
@@ -49,15 +50,29 @@ Result<void> check_host_fields(const HostSchedule& s) {
   return {};
 }
 
+// Mode batch-invariant: fields that decide the order of sums or the form of an operation have one legal value, that of the schedule
+// which needs no tuning.
+Error fixed_by_mode(std::string field, std::string value, std::string fixed) {
+  return illegal(field, std::move(value), fmt::format("mode batch-invariant fixes {}={}", field, fixed));
+}
+
+// `s` is canonical.
+Result<void> check_host_order(const HostSchedule& s, const HostSchedule& fixed) {
+  if (s.accumulators != fixed.accumulators)
+    return fixed_by_mode("accumulators", fmt::to_string(s.accumulators), fmt::to_string(fixed.accumulators));
+  if (s.rsqrt != fixed.rsqrt) return fixed_by_mode("rsqrt", to_text(s.rsqrt), to_text(fixed.rsqrt));
+  if (s.unpack != fixed.unpack) return fixed_by_mode("unpack", to_text(s.unpack), to_text(fixed.unpack));
+  return {};
+}
+
 // Vector registers that the part's u takes between the sweeps: u is kept as f32, one register per `lanes` elements.
 std::int64_t kept_registers(const HostPlan& shape) {
   return shape.lines_per_part * (shape.line_elements / shape.lanes) + (shape.tail_elements + shape.lanes - 1) / shape.lanes;
 }
 
-Result<void> plan_host(Plan& plan) {
+// The lines of a part, and with them the order of its sums. Makes the fields of `s` that decide them canonical.
+HostPlan plan_lines(const Plan& plan, HostSchedule& s) {
   const KernelSpec& spec = plan.spec;
-  HostSchedule s = plan.host_schedule();
-  HEADNORM_CHECK(check_host_fields(s));
   HostPlan shape;
   shape.lanes = plan.target.vector_bytes() / 4;
 
@@ -81,6 +96,19 @@ Result<void> plan_host(Plan& plan) {
       static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(shape.lines_per_part, 1)))), 1,
       s.accumulators));
   s.accumulators = shape.accumulators;
+  return shape;
+}
+
+Result<void> plan_host(Plan& plan) {
+  const KernelSpec& spec = plan.spec;
+  HostSchedule s = plan.host_schedule();
+  HEADNORM_CHECK(check_host_fields(s));
+  HostPlan shape = plan_lines(plan, s);
+  if (spec.mode == Mode::batch_invariant) {
+    HostSchedule fixed;
+    plan_lines(plan, fixed);
+    HEADNORM_CHECK(check_host_order(s, fixed));
+  }
 
   const std::int64_t group_bytes = plan.group_elements() * size_bytes(spec.x_dtype);
   switch (s.form) {
@@ -205,6 +233,37 @@ Result<void> check_registers(const GpuPlan& shape) {
                              kept, room, shape.block_threads));
 }
 
+// Lanes for parts of `part` elements in vectors of `vector` elements of `bytes` each. Good choices read whole sectors at a step,
+// keep at most 32 elements in a lane and, beyond one warp, two 16-byte vectors in flight; among them the one with the least idle
+// lanes, then the most lanes.
+int default_lanes(std::int64_t part, int vector, int bytes, std::int64_t most) {
+  std::tuple best(true, std::numeric_limits<std::int64_t>::max(), -1);  // not good, elements spanned, -lanes
+  for (int lanes = 1; lanes <= most && (lanes == 1 || std::int64_t{lanes} / 2 * vector < part); lanes *= 2) {
+    const std::int64_t step = std::int64_t{lanes} * vector, chunks = (part + step - 1) / step;
+    const bool whole_sectors = chunks == 1 || step * bytes >= 64;
+    const bool few_elements = chunks * vector <= 32 || lanes * 2 > most;
+    const bool busy = lanes <= 32 || chunks * vector * bytes >= 32;
+    best = std::min(best, std::tuple(!(whole_sectors && few_elements && busy), chunks * step, -lanes));
+  }
+  return -std::get<2>(best);
+}
+
+// The lanes and vector of the schedule that needs no tuning: what decides the order of sums.
+GpuSchedule default_order(const KernelSpec& spec, std::int64_t part_elements, std::int64_t parts_per_group) {
+  GpuSchedule s;
+  s.vector_elements = kMaxAccessBytes / size_bytes(spec.x_dtype);
+  while (part_elements % s.vector_elements != 0) s.vector_elements /= 2;
+  s.lanes = default_lanes(part_elements, s.vector_elements, size_bytes(spec.x_dtype), kMaxBlockThreads / parts_per_group);
+  return s;
+}
+
+Result<void> check_gpu_order(const GpuSchedule& s, const GpuSchedule& fixed) {
+  if (s.lanes != fixed.lanes) return fixed_by_mode("lanes", fmt::to_string(s.lanes), fmt::to_string(fixed.lanes));
+  if (s.vector_elements != fixed.vector_elements)
+    return fixed_by_mode("vector", fmt::to_string(s.vector_elements), fmt::to_string(fixed.vector_elements));
+  return {};
+}
+
 Result<void> plan_gpu(Plan& plan) {
   GpuSchedule s = plan.gpu_schedule();
   HEADNORM_CHECK(check_gpu_fields(s));
@@ -213,6 +272,8 @@ Result<void> plan_gpu(Plan& plan) {
         "lanes", fmt::to_string(s.lanes),
         fmt::format("half of the lanes with {} elements each already cover a part of {}", s.vector_elements, plan.part_elements));
   if (plan.parts_per_group > kMaxBlockThreads) return too_many_parts(plan, kMaxBlockThreads);
+  if (plan.spec.mode == Mode::batch_invariant)
+    HEADNORM_CHECK(check_gpu_order(s, default_order(plan.spec, plan.part_elements, plan.parts_per_group)));
   const std::int64_t group_threads = plan.parts_per_group * s.lanes;
   if (group_threads > kMaxBlockThreads)
     return illegal("lanes", fmt::to_string(s.lanes),
@@ -276,29 +337,11 @@ Schedule default_host_schedule(const KernelSpec& spec, const Target& target) {
   return s;
 }
 
-// Lanes for parts of `part` elements in vectors of `vector` elements of `bytes` each. Good choices read whole sectors at a step,
-// keep at most 32 elements in a lane and, beyond one warp, two 16-byte vectors in flight; among them the one with the least idle
-// lanes, then the most lanes.
-int default_lanes(std::int64_t part, int vector, int bytes, std::int64_t most) {
-  std::tuple best(true, std::numeric_limits<std::int64_t>::max(), -1);  // not good, elements spanned, -lanes
-  for (int lanes = 1; lanes <= most && (lanes == 1 || std::int64_t{lanes} / 2 * vector < part); lanes *= 2) {
-    const std::int64_t step = std::int64_t{lanes} * vector, chunks = (part + step - 1) / step;
-    const bool whole_sectors = chunks == 1 || step * bytes >= 64;
-    const bool few_elements = chunks * vector <= 32 || lanes * 2 > most;
-    const bool busy = lanes <= 32 || chunks * vector * bytes >= 32;
-    best = std::min(best, std::tuple(!(whole_sectors && few_elements && busy), chunks * step, -lanes));
-  }
-  return -std::get<2>(best);
-}
-
 Schedule default_gpu_schedule(const KernelSpec& spec, const Target& target) {
   const std::int64_t seed = spec.has_gate() ? spec.width / spec.seed_heads : spec.head_size;
   const std::int64_t part = std::min(spec.head_size, seed);
   const std::int64_t parts_per_group = std::max(spec.head_size, seed) / part;
-  GpuSchedule s;
-  s.vector_elements = kMaxAccessBytes / size_bytes(spec.x_dtype);
-  while (part % s.vector_elements != 0) s.vector_elements /= 2;
-  s.lanes = default_lanes(part, s.vector_elements, size_bytes(spec.x_dtype), kMaxBlockThreads / parts_per_group);
+  GpuSchedule s = default_order(spec, part, parts_per_group);
   s.block_threads = 128;
   if (!make_plan(spec, s, target).ok()) s.residency = Residency::reload;
   return s;

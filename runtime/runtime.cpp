@@ -29,10 +29,11 @@ struct KeyHash {
     std::uint64_t hash = 0;
     for (std::uint64_t field :
          {small(s.width), small(s.head_size), small(key.rows), small(s.seed_heads), std::bit_cast<std::uint64_t>(s.eps),
-          std::bit_cast<std::uint64_t>(s.weight_offset), std::bit_cast<std::uint64_t>(s.seed_scale),
+          std::bit_cast<std::uint64_t>(s.weight_offset), std::bit_cast<std::uint64_t>(s.residual_scale),
+          std::bit_cast<std::uint64_t>(s.seed_scale),
           small(s.x_dtype) | small(s.residual_dtype) << 4 | small(s.weight_dtype) << 8 | small(s.y_dtype) << 12 |
               small(s.weight) << 16 | small(s.residual) << 20 | small(s.gate) << 24 | small(s.sigma) << 28 |
-              small(s.rounding) << 32 | small(s.norm_input) << 36 | small(key.alignment) << 40})
+              small(s.rounding) << 32 | small(s.norm_input) << 36 | small(s.mode) << 40 | small(key.alignment) << 44})
       hash = (std::rotl(hash, 23) ^ field) * 0x9e3779b97f4a7c15u;
     return static_cast<std::size_t>(hash ^ hash >> 32);
   }

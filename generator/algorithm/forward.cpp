@@ -1,12 +1,12 @@
 // Forward of MH-RMSNorm, with the residual add and the SeeDNorm gate fused:
 //
-//   u       = x (+ residual, rounded to the residual dtype with norm input 'rounded')
+//   u       = x (+ residual_scale * residual, rounded to the residual dtype with norm input 'rounded')
 //   inv_rms = 1 / sqrt(sum_head(u^2) / d + eps)
 //   s       = sigma(seed_scale * sum_seed(u * beta))
 //   y       = u * inv_rms * (weight_offset + gamma + s * alpha)
 //
 // Sources: MH-RMSNorm, ECCV 2026, "Multi-Head Normalization for Wide Vision Transformers"; SeeDNorm, arXiv 2510.22777, whose dot
-// product takes the vector before normalisation.
+// product takes the vector before normalisation; the scale of the residual is DeepNorm's, arXiv 2203.00555.
 #include "generator/algorithm/forward.h"
 
 #include "generator/algorithm/sigma.h"
@@ -42,7 +42,9 @@ program::Program build_forward(const KernelSpec& spec) {
   p.sweep([&] {
     u = p.load(Operand::x);
     if (spec.has_residual()) {
-      u = p.named("u", u + p.load(Operand::residual));
+      Value residual = p.load(Operand::residual);
+      if (spec.residual_scale != 1) residual = residual * spec.residual_scale;
+      u = p.named("u", u + residual);
       if (spec.norm_input == NormInput::rounded) u = p.named("u", p.round_to(u, spec.residual_dtype));
     }
     sum_sq = p.named("sum_sq", p.reduce_dot(Domain::head, u, u));

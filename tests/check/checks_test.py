@@ -67,6 +67,24 @@ class Layering(unittest.TestCase):
         self.expect_breach({"runtime/c.cpp": '#include "core/absent.h"\n'}, "there is no such file")
 
 
+class Quotes(unittest.TestCase):
+    PAGE = "`core/a.cpp`\n\n```cpp\n  int b = 2;\n...\n  return a;\n```\n"
+
+    def test_quoted_lines_that_are_there(self):
+        files = {"docs/adding-a-variant.md": self.PAGE, "core/a.cpp": "int a = 1;\n  int b = 2;\n  // more\n  return a;\n"}
+        self.assertEqual(run_check("check_quotes.py", files)[0], 0)
+
+    def test_quoted_lines_that_have_changed(self):
+        files = {"docs/adding-a-variant.md": self.PAGE, "core/a.cpp": "  int b = 3;\n  return a;\n"}
+        status, output = run_check("check_quotes.py", files)
+        self.assertEqual(status, 1, output)
+        self.assertIn("core/a.cpp: int b = 2;", output)
+        self.assertNotIn("return a", output)
+
+    def test_a_page_without_quotes_is_no_pass(self):
+        self.assertEqual(run_check("check_quotes.py", {"docs/adding-a-variant.md": "# Adding\n"})[0], 1)
+
+
 class Words(unittest.TestCase):
     def expect_found(self, text, what):
         status, output = run_check("check_words", {**CLEAN, "docs/x.md": f"first\n{text}\n"})

@@ -58,6 +58,9 @@ void add_rounding_cases(std::vector<HandCase>& cases) {
   cases.push_back(make_case("NormTakesTheF32Sum",
                             "width=2,head_size=2,x=bf16,y=bf16,weight=channel:bf16,residual=add:bf16,norm_input=unrounded",
                             {256, 1}, {{1, 1}, {}, {}}, {1.4140625, 0.00549316}, {1, 0}));
+  cases.push_back(make_case("ScaledResidual",
+                            "width=2,head_size=2,x=f32,y=f32,weight=channel:f32,residual=add:f32,residual_scale=2", {1, 1},
+                            {{1, 1}, {}, {}}, {0.55708601, 1.29986737}, {1, 3}));
   Row weight, rounded;
   for (int i = 0; i < 512; ++i) {
     weight.push_back(1 + i / 4096.0);

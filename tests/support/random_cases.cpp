@@ -70,9 +70,11 @@ KernelSpec random_spec(Random& random, std::int64_t max_width, const std::vector
   spec.eps = pick<double>(random, {1e-6, 1e-6, 1e-5, 1e-3, 1e-12});
   spec.residual = pick<Residual>(random, {Residual::none, Residual::none, Residual::add, Residual::inplace});
   if (spec.residual == Residual::inplace) spec.y_dtype = spec.x_dtype;
+  if (random() % 4 == 0) spec.residual_scale = pick<double>(random, {2.0, 0.5, 2.8284, -0.3});
   if (random() % 2 == 0) add_gate(random, spec);
   if (random() % 4 == 0) spec.rounding = Rounding::llama;
   if (random() % 3 == 0) spec.norm_input = NormInput::unrounded;
+  if (random() % 4 == 0) spec.mode = Mode::batch_invariant;
   return *make_spec(spec);
 }
 

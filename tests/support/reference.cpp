@@ -12,13 +12,13 @@ const Row& values_of(const RowValues& inputs, Operand operand) { return inputs[s
 double as_f32(double value) { return static_cast<double>(static_cast<float>(value)); }
 
 // The sum is an f32 number before it is stored, and the stored value is what the norm takes with norm input 'rounded'. A sum stored
-// as f32 stays exact here: the bound has room for its one rounding.
+// as f32 and a scaled residual stay exact here: the bound has room for their one rounding.
 Row normalised_input(const KernelSpec& spec, const RowValues& inputs) {
   Row u = values_of(inputs, Operand::x);
   if (spec.residual == Residual::none) return u;
   const Row& residual = values_of(inputs, Operand::residual);
   for (std::size_t i = 0; i < u.size(); ++i) {
-    u[i] += residual[i];
+    u[i] += as_f32(spec.residual_scale) * residual[i];
     if (spec.norm_input == NormInput::rounded && spec.residual_dtype != Dtype::f32)
       u[i] = round_to_dtype(as_f32(u[i]), spec.residual_dtype);
   }

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Checks that the code which docs/adding-a-variant.md quotes stands in the files that it names.
+
+A line `path` alone names the file of the code block that follows. A block is cut at lines of three dots; each piece must be in the
+file, line by line. Prints each piece that is not; exit status 1 if there is any, or if nothing is quoted.
+
+usage: check_quotes.py [ROOT]
+"""
+
+import pathlib
+import re
+import sys
+
+PAGE = "docs/adding-a-variant.md"
+QUOTE = re.compile(r"^`([^`\n]+)`\n\n```\w*\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+
+
+def missing_quotes(root):
+    """(number of pieces, list of 'path: first line' of those that are not in their file)."""
+    count, missing = 0, []
+    for path, block in QUOTE.findall((root / PAGE).read_text(encoding="utf-8")):
+        source = root / path
+        text = source.read_text(encoding="utf-8") if source.is_file() else ""
+        for piece in block.split("\n...\n"):
+            count += 1
+            if f"\n{piece}\n" not in f"\n{text}\n":
+                missing.append(f"{path}: {piece.splitlines()[0].strip()}")
+    return count, missing
+
+
+def main():
+    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[1]
+    count, missing = missing_quotes(root)
+    for piece in missing:
+        print(f"{PAGE} quotes what is not in {piece}")
+    print(f"check_quotes: {count} pieces of code")
+    return 1 if missing or count == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
