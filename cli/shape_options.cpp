@@ -225,22 +225,23 @@ Result<std::vector<std::int64_t>> parse_rows(const std::string& text) {
 }
 
 void PlanOptions::declare(CLI::App& command) {
-  command.add_option("--target", target, "sm_80, sm_90, x86-64, x86-64-v3, x86-64-v4, x86-64-v4+bf16 (host)")->type_name("TARGET");
+  command.add_option("--target", target, "sm_80, sm_90, x86-64, x86-64-v3, x86-64-v4, x86-64-v4+bf16, aarch64 (host)")
+      ->type_name("TARGET");
   add_text_option(command, "--schedule", schedule, "TEXT", "canonical text of a schedule (a default that needs no tuning)");
 }
 
 Result<Target> parse_target_option(const std::string& text) {
-  static const std::vector<std::string> kLaterTargets = {"sm_86", "sm_89", "sm_90a", "sm_100", "sm_100a", "sm_120", "aarch64"};
+  static const std::vector<std::string> kLaterTargets = {"sm_86", "sm_89", "sm_90a", "sm_100", "sm_100a", "sm_120"};
   if (std::ranges::find(kLaterTargets, text.substr(0, text.find('+'))) != kLaterTargets.end())
     return not_in_this_version(fmt::format("target {}", text),
-                               "use sm_80, sm_90, x86-64, x86-64-v3, x86-64-v4, x86-64-v4+bf16 or host");
+                               "use sm_80, sm_90, x86-64, x86-64-v3, x86-64-v4, x86-64-v4+bf16, aarch64 or host");
   return parse_target(text);
 }
 
 Result<Plan> make_plan_of(const KernelSpec& spec, const PlanOptions& options) {
   HEADNORM_TRY(const Target target, parse_target_option(options.target));
   if (!options.schedule) return make_plan(spec, default_schedule(spec, target), target);
-  HEADNORM_TRY(const Schedule schedule, parse_schedule(*options.schedule));
+  HEADNORM_TRY(const Schedule schedule, parse_schedule(*options.schedule, target.kind));
   return make_plan(spec, schedule, target);
 }
 

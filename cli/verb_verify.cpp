@@ -132,7 +132,7 @@ class VerifyVerb final : public Verb {
 
   Result<std::vector<Plan>> choose_plans(const KernelSpec& spec, const Target& target, Grid grid) const {
     if (!schedule_) return grid_plans(spec, target, grid);
-    HEADNORM_TRY(const Schedule schedule, parse_schedule(*schedule_));
+    HEADNORM_TRY(const Schedule schedule, parse_schedule(*schedule_, target.kind));
     HEADNORM_TRY(const Plan plan, make_plan(spec, schedule, target));
     return std::vector{plan};
   }

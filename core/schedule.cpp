@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
 
 #include "core/text.h"
 
@@ -109,6 +110,22 @@ Result<Schedule> parse_gpu(std::string_view text) {
   return Schedule(s);
 }
 
+// The kind whose leading field the text has.
+std::optional<TargetKind> kind_of(std::string_view text) {
+  for (std::string_view field : text::split(text, ',')) {
+    const std::string_view key = field.substr(0, field.find('='));
+    if (key == "form") return TargetKind::host;
+    if (key == "lanes") return TargetKind::gpu;
+  }
+  return std::nullopt;
+}
+
+Result<Schedule> parse_as(std::optional<TargetKind> kind, std::string_view text) {
+  if (kind) return *kind == TargetKind::host ? parse_host(text) : parse_gpu(text);
+  return user_error(fmt::format("'{}' is not a schedule", text),
+                    "a host schedule begins with form=reg|rot|pipe|split, a GPU schedule with lanes=N");
+}
+
 }  // namespace
 
 std::string to_text(const Schedule& schedule) {
@@ -116,14 +133,12 @@ std::string to_text(const Schedule& schedule) {
   return gpu_text(std::get<GpuSchedule>(schedule));
 }
 
-Result<Schedule> parse_schedule(std::string_view text) {
-  for (std::string_view field : text::split(text, ',')) {
-    const std::string_view key = field.substr(0, field.find('='));
-    if (key == "form") return parse_host(text);
-    if (key == "lanes") return parse_gpu(text);
-  }
-  return user_error(fmt::format("'{}' is not a schedule", text),
-                    "a host schedule begins with form=reg|rot|pipe|split, a GPU schedule with lanes=N");
+Result<Schedule> parse_schedule(std::string_view text) { return parse_as(kind_of(text), text); }
+
+Result<Schedule> parse_schedule(std::string_view text, TargetKind kind) {
+  const bool has_fields = text.find('=') != std::string_view::npos;
+  const std::optional<TargetKind> named = kind_of(text);
+  return parse_as(!named && has_fields ? kind : named, text);
 }
 
 }  // namespace headnorm

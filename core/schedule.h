@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "core/result.h"
+#include "core/target.h"
 
 namespace headnorm {
 
@@ -95,5 +96,7 @@ const char* to_text(Residency value);
 // schedule, one with 'lanes' a GPU schedule; fields left out take their defaults.
 std::string to_text(const Schedule& schedule);
 Result<Schedule> parse_schedule(std::string_view text);
+// For a target of `kind`: a text of fields with neither 'form' nor 'lanes' is a schedule of that kind.
+Result<Schedule> parse_schedule(std::string_view text, TargetKind kind);
 
 }  // namespace headnorm

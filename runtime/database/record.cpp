@@ -159,7 +159,7 @@ Result<Plan> read_identity(Reader& fields, Record& record) {
   const std::string id = record_id(record.spec, record.rows, record.device, record.policy);
   if (record.id != id) return refused(fmt::format("id {} is not {}, that of its spec, rows, device and policy", record.id, id));
   HEADNORM_TRY(const std::string schedule, fields.text("schedule"));
-  HEADNORM_TRY(record.schedule, parse_schedule(schedule));
+  HEADNORM_TRY(record.schedule, parse_schedule(schedule, record.device.target.kind));
   HEADNORM_TRY(Plan plan, make_plan(record.spec, record.schedule, record.device.target));
   record.schedule = plan.schedule;
   return plan;
