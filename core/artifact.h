@@ -10,7 +10,7 @@
 namespace headnorm {
 
 enum class ArtifactKind : std::uint8_t {
-  object,  // x86-64 ELF relocatable object with one global function, a HostKernel
+  object,  // ELF relocatable object with one global function, a HostKernel
   ptx,     // PTX text with one entry
 };
 

@@ -249,7 +249,7 @@ Arithmetic arithmetic_of(const Plan& plan) {
   Arithmetic arithmetic{host_additions(plan, plan.parts_per_head), host_additions(plan, plan.parts_per_seed), kExactRsqrtError, 0,
                         kTanhError};
   if (plan.host_schedule().rsqrt == RsqrtForm::newton) arithmetic.rsqrt_error = kNewtonRsqrtError;
-  if (plan.target.isa == HostIsa::x86_64) {  // has no fused multiplication and addition
+  if (!plan.target.has_fma()) {
     arithmetic.product_error = kUnit;
     arithmetic.tanh_error = kUnfusedTanhError;
   }

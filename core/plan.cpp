@@ -162,7 +162,7 @@ Result<void> plan_host(Plan& plan) {
   if (s.rsqrt == RsqrtForm::newton && !plan.target.has_avx512())
     return illegal("rsqrt", "newton", fmt::format("{} has no estimate of 14 bits; it needs x86-64-v4", to_text(plan.target)));
   if (s.store == StoreKind::nt) {
-    // Streaming stores need natural alignment of every line of every head, and no partial lines.
+    // Streaming stores need the alignment of the target for every line of every head, and no partial lines.
     if (shape.tail_elements != 0 || shape.lines_per_part == 0)
       return illegal(
           "store", "nt",
@@ -170,8 +170,8 @@ Result<void> plan_host(Plan& plan) {
     shape.y_alignment = 1;
     for (Operand operand : {Operand::y, Operand::residual_out}) {
       if (has_operand(spec, operand))
-        shape.y_alignment = std::max(shape.y_alignment, std::min(plan.target.vector_bytes(),
-                                                                 shape.line_elements * size_bytes(operand_dtype(spec, operand))));
+        shape.y_alignment = std::max(
+            shape.y_alignment, plan.target.streaming_alignment(shape.line_elements * size_bytes(operand_dtype(spec, operand))));
     }
   } else {
     shape.y_alignment = 1;

@@ -10,7 +10,7 @@ namespace {
 constexpr int kMaxPtx = 90;
 
 const char* isa_text(HostIsa isa) {
-  constexpr const char* kNames[] = {"x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16"};
+  constexpr const char* kNames[] = {"x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16", "aarch64"};
   return kNames[static_cast<int>(isa)];
 }
 
@@ -49,33 +49,26 @@ Result<Target> parse_target(std::string_view text) {
                       fmt::format("use +ptx{} to +ptx{}", target.ptx, kMaxPtx));
   }
   return user_error(fmt::format("'{}' is not a target", text),
-                    "use sm_80, sm_90, x86-64, x86-64-v3, x86-64-v4, x86-64-v4+bf16 or host");
+                    "use sm_80, sm_90, x86-64, x86-64-v3, x86-64-v4, x86-64-v4+bf16, aarch64 or host");
 }
 
 bool host_supports(HostIsa isa) {
+  if (isa == kBaselineIsa) return true;
 #if defined(__x86_64__)
   __builtin_cpu_init();
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
                   __builtin_cpu_supports("f16c");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  switch (isa) {
-    case HostIsa::x86_64:
-      return true;
-    case HostIsa::x86_64_v3:
-      return v3;
-    case HostIsa::x86_64_v4:
-      return v4;
-    case HostIsa::x86_64_v4_bf16:
-      return v4 && __builtin_cpu_supports("avx512bf16");
-  }
+  if (isa == HostIsa::x86_64_v3) return v3;
+  if (isa == HostIsa::x86_64_v4) return v4;
+  if (isa == HostIsa::x86_64_v4_bf16) return v4 && __builtin_cpu_supports("avx512bf16");
 #endif
-  (void)isa;
   return false;
 }
 
 HostIsa detect_host_isa() {
-  HostIsa best = HostIsa::x86_64;
+  HostIsa best = kBaselineIsa;
   for (HostIsa isa : kHostIsas) {
     if (host_supports(isa)) best = isa;
   }

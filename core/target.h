@@ -17,6 +17,7 @@ enum class HostIsa : std::uint8_t {
   x86_64_v3,       // AVX2, FMA, F16C
   x86_64_v4,       // AVX-512 F, BW, CD, DQ, VL
   x86_64_v4_bf16,  // x86-64-v4 with AVX512_BF16 (native conversion)
+  aarch64,         // Armv8-A: Advanced SIMD
 };
 
 struct Target {
@@ -28,14 +29,23 @@ struct Target {
   friend bool operator==(const Target&, const Target&) = default;
 
   // Host: bytes and number of vector registers.
-  int vector_bytes() const { return isa == HostIsa::x86_64 ? 16 : isa == HostIsa::x86_64_v3 ? 32 : 64; }
+  int vector_bytes() const { return has_avx512() ? 64 : isa == HostIsa::x86_64_v3 ? 32 : 16; }
   int vector_registers() const { return isa == HostIsa::x86_64 || isa == HostIsa::x86_64_v3 ? 16 : 32; }
+
+  // Host: instructions. Conversions are those between f32 and the 16-bit dtype.
+  bool has_fma() const { return isa != HostIsa::x86_64; }
+  bool has_native_f16() const { return isa != HostIsa::x86_64; }
   bool has_native_bf16() const { return isa == HostIsa::x86_64_v4_bf16; }
   bool has_avx512() const { return isa == HostIsa::x86_64_v4 || isa == HostIsa::x86_64_v4_bf16; }
-  bool has_f16c() const { return isa != HostIsa::x86_64; }
+
+  // Host: streaming stores. On x86-64 they need natural alignment and pass the stores before and after them; on aarch64 they are
+  // ordinary stores with a hint.
+  int streaming_alignment(int bytes) const { return isa == HostIsa::aarch64 ? 1 : bytes < vector_bytes() ? bytes : vector_bytes(); }
+  bool streaming_needs_fence() const { return isa != HostIsa::aarch64; }
 };
 
-// Canonical text: "sm_90", "sm_90+ptx86" (a PTX version above the target's lowest), "x86-64", "x86-64-v4+bf16".
+// Canonical text: "sm_90", "sm_90+ptx86" (a PTX version above the target's lowest), "x86-64", "x86-64-v4+bf16",
+// "aarch64".
 std::string to_text(const Target& target);
 
 // Also takes "host": the best instruction set of the machine that runs this.
@@ -45,7 +55,15 @@ Target make_gpu_target(int sm);  // with the lowest PTX version that knows it; s
 Target make_host_target(HostIsa isa);
 
 inline constexpr int kGpuTargets[] = {80, 90};
-inline constexpr HostIsa kHostIsas[] = {HostIsa::x86_64, HostIsa::x86_64_v3, HostIsa::x86_64_v4, HostIsa::x86_64_v4_bf16};
+inline constexpr HostIsa kHostIsas[] = {HostIsa::x86_64, HostIsa::x86_64_v3, HostIsa::x86_64_v4, HostIsa::x86_64_v4_bf16,
+                                        HostIsa::aarch64};
+
+// What every processor runs that runs this.
+#if defined(__aarch64__)
+inline constexpr HostIsa kBaselineIsa = HostIsa::aarch64;
+#else
+inline constexpr HostIsa kBaselineIsa = HostIsa::x86_64;
+#endif
 
 // Whether the machine that runs this can execute code for `isa`; and the best that it can.
 bool host_supports(HostIsa isa);

@@ -132,7 +132,7 @@ TEST(Doctor, NamesTheDatabaseThatTheEnvironmentGives) {
 }
 
 TEST(Explain, HasEveryKey) {
-  for (const char* target : {"sm_80", "sm_90", "x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16"}) {
+  for (const char* target : {"sm_80", "sm_90", "x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16", "aarch64"}) {
     const json document = answer(Command(), {"explain", "--preset", "wide-vit-4096", "--target", target});
     expect_keys(document, {"spec", "schedule", "target", "entry", "plan", "rows", "bytes", "operations", "roofline"});
     EXPECT_EQ(document["target"], target);
@@ -241,6 +241,8 @@ TEST(Generate, EveryEmitGoesToStandardOutput) {
       {{"--target", "sm_80", "--emit", "ptx"}, ".target sm_80"},       {{"--target", "sm_90", "--emit", "asm"}, ".target sm_90"},
       {{"--target", "x86-64-v3", "--emit", "asm"}, "headnorm_w512"},   {{"--target", "x86-64-v4", "--emit", "llvm"}, "define"},
       {{"--target", "sm_80", "--emit", "program"}, "reduce_dot head"}, {{"--target", "x86-64", "--emit", "object"}, "\177ELF"},
+      {{"--target", "aarch64", "--emit", "object"}, "\177ELF"},        {{"--target", "aarch64", "--emit", "asm"}, "fmla"},
+      {{"--target", "aarch64", "--emit", "llvm"}, "aarch64-unknown"},
   };
   for (const auto& [options, part] : cases) {
     const CommandResult result = command.run(join({"generate", "--width", "512"}, options));

@@ -187,7 +187,7 @@ TEST_F(DatabasePlaceTest, WhateverChangesTheBytesChangesTheKey) {
   HostSchedule schedule;
   schedule.accumulators = 2;
   builds.emplace_back(make_plan(record.spec, schedule, device.target).value(), backend);
-  for (const char* target : {"x86-64", "x86-64-v3", "x86-64-v4+bf16", "sm_80", "sm_90", "sm_90+ptx86"}) {
+  for (const char* target : {"x86-64", "x86-64-v3", "x86-64-v4+bf16", "aarch64", "sm_80", "sm_90", "sm_90+ptx86"}) {
     DeviceInfo other = device;
     other.target = parse_target(target).value();
     builds.emplace_back(testing::sample_plan(record.spec, other), backend);

@@ -87,6 +87,47 @@ TEST(Schedule, TextRoundTrips) {
   EXPECT_FALSE(parse_schedule("form=split,block=64,block=64").ok());
 }
 
+TEST(Schedule, TheTargetSaysWhichKindATextIsThatNamesNone) {
+  const auto gpu = parse_schedule("vector=3", TargetKind::gpu);
+  ASSERT_TRUE(gpu.ok()) << gpu.error().message;
+  EXPECT_EQ(std::get<GpuSchedule>(*gpu).vector_elements, 3);
+  const auto host = parse_schedule("block=64,store=plain", TargetKind::host);
+  ASSERT_TRUE(host.ok()) << host.error().message;
+  EXPECT_EQ(std::get<HostSchedule>(*host).block_bytes, 64);
+  EXPECT_EQ(parse_schedule("vector=3", TargetKind::host).error().message, "'vector' is not a field of a host schedule");
+  EXPECT_TRUE(std::holds_alternative<HostSchedule>(*parse_schedule("form=rot", TargetKind::gpu))) << "make_plan names the mismatch";
+  for (const char* text : {"fast", ""}) {
+    const auto none = parse_schedule(text, TargetKind::gpu);
+    ASSERT_FALSE(none.ok()) << text;
+    EXPECT_NE(none.error().message.find("is not a schedule"), std::string::npos) << none.error().message;
+    EXPECT_NE(none.error().remedy.find("lanes="), std::string::npos) << none.error().remedy;
+  }
+}
+
+TEST(Target, Aarch64HasItsOwnFacts) {
+  const Target target = *parse_target("aarch64");
+  EXPECT_EQ(to_text(target), "aarch64");
+  EXPECT_EQ(target.vector_bytes(), 16);
+  EXPECT_EQ(target.vector_registers(), 32);
+  EXPECT_TRUE(target.has_fma() && target.has_native_f16());
+  EXPECT_FALSE(target.has_native_bf16() || target.has_avx512() || target.streaming_needs_fence());
+  KernelSpec spec;
+  spec.width = spec.head_size = 256;
+  HostSchedule schedule;
+  const auto plan = make_plan(spec, schedule, target);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->host().y_alignment, 1) << "streaming stores of any alignment";
+  schedule.rsqrt = RsqrtForm::newton;
+  EXPECT_FALSE(make_plan(spec, schedule, target).ok());
+}
+
+TEST(Target, ThisProcessorRunsTheBestThatIsDetected) {
+  EXPECT_TRUE(host_supports(kBaselineIsa));
+  EXPECT_TRUE(host_supports(detect_host_isa()));
+  EXPECT_EQ(make_host_target(detect_host_isa()), *parse_target("host"));
+  EXPECT_FALSE(host_supports(HostIsa::x86_64) && host_supports(HostIsa::aarch64));
+}
+
 TEST(Plan, PartsAndGroups) {
   KernelSpec spec = wide_vit();
   spec.gate = Gate::seednorm;
@@ -109,7 +150,7 @@ TEST(Plan, DefaultScheduleIsLegalEverywhere) {
           spec.x_dtype = spec.y_dtype = spec.weight_dtype = dtype;
           if (seed_heads > 0) spec.gate = Gate::seednorm;
           spec.seed_heads = seed_heads;
-          for (const char* text : {"sm_80", "sm_90", "x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16"}) {
+          for (const char* text : {"sm_80", "sm_90", "x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16", "aarch64"}) {
             const Target target = *parse_target(text);
             const auto made = make_spec(spec);
             ASSERT_TRUE(made.ok()) << made.error().message;

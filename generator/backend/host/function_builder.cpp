@@ -14,10 +14,10 @@ FunctionBuilder::FunctionBuilder(llvm::Module& module, const std::string& name, 
   llvm::Type* pointer = getPtrTy();
   auto* type = llvm::FunctionType::get(getVoidTy(), {pointer, pointer, getInt64Ty(), getInt64Ty()}, false);
   function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module);
-  // Without these LLVM splits 512-bit vectors on processors that it thinks prefer 256.
-  const std::string bits = std::to_string(plan.target.vector_bytes() * 8);
-  function_->addFnAttr("min-legal-vector-width", bits);
-  function_->addFnAttr("prefer-vector-width", bits);
+  if (plan.target.has_avx512()) {  // else LLVM splits 512-bit vectors on processors that it thinks prefer 256
+    function_->addFnAttr("min-legal-vector-width", "512");
+    function_->addFnAttr("prefer-vector-width", "512");
+  }
   function_->addFnAttr(llvm::Attribute::NoUnwind);
   SetInsertPoint(llvm::BasicBlock::Create(getContext(), "entry", function_));
 }
@@ -67,7 +67,7 @@ void FunctionBuilder::loop(const char* name, llvm::Value* begin, llvm::Value* en
 }
 
 llvm::Value* FunctionBuilder::fma(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
-  if (plan_.target.isa == HostIsa::x86_64) return CreateFAdd(CreateFMul(a, b), c);
+  if (!plan_.target.has_fma()) return CreateFAdd(CreateFMul(a, b), c);
   return CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
 }
 

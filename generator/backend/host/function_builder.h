@@ -43,7 +43,7 @@ class FunctionBuilder : public llvm::IRBuilder<> {
   void loop(const char* name, llvm::Value* begin, llvm::Value* end, std::int64_t step,
             const std::function<void(llvm::Value*)>& body);
 
-  // a * b + c with one rounding; the baseline x86-64 has no such instruction and rounds the product too.
+  // a * b + c with one rounding; a target without such an instruction rounds the product too.
   llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c);
   llvm::Value* clamp(llvm::Value* a, double low, double high);
   llvm::Value* rsqrt(llvm::Value* a);  // in the schedule's form

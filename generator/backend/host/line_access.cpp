@@ -110,7 +110,7 @@ llvm::Value* LineAccess::bf16_from_f32(llvm::Value* value) {
 }
 
 llvm::Value* LineAccess::f32_from_f16(llvm::Value* bits) {
-  if (b_.plan().target.has_f16c())
+  if (b_.plan().target.has_native_f16())
     return b_.CreateFPExt(b_.CreateBitCast(bits, with_lanes_of(b_, bits, b_.getHalfTy())), b_.f32(lanes_of(bits)));
   // Exponent and mantissa as f32 are 2^-112 times too small, subnormals included; infinity and NaN need the full exponent.
   llvm::Value* wide = b_.CreateZExt(bits, with_lanes_of(b_, bits, b_.getInt32Ty()));
@@ -126,7 +126,8 @@ llvm::Value* LineAccess::f32_from_f16(llvm::Value* bits) {
 
 llvm::Value* LineAccess::f16_from_f32(llvm::Value* value) {
   llvm::Type* i16 = with_lanes_of(b_, value, b_.getInt16Ty());
-  if (b_.plan().target.has_f16c()) return b_.CreateBitCast(b_.CreateFPTrunc(value, with_lanes_of(b_, value, b_.getHalfTy())), i16);
+  if (b_.plan().target.has_native_f16())
+    return b_.CreateBitCast(b_.CreateFPTrunc(value, with_lanes_of(b_, value, b_.getHalfTy())), i16);
   llvm::Value* bits = b_.CreateBitCast(value, with_lanes_of(b_, value, b_.getInt32Ty()));
   auto bits_constant = [&](std::uint32_t constant) { return bits32(b_, value, constant); };
   llvm::Value* magnitude = b_.CreateAnd(bits, bits_constant(0x7fffffff));
@@ -166,8 +167,8 @@ void LineAccess::store(llvm::Value* base, Dtype dtype, const Line& line, const V
   }
   const int bytes = line.elements * size_bytes(dtype);
   if (bytes == 8) vector = b_.CreateBitCast(vector, b_.getInt64Ty());  // the shortest streaming store there is
-  llvm::StoreInst* store = b_.CreateAlignedStore(
-      vector, address, llvm::Align(static_cast<std::uint64_t>(std::min(bytes, b_.plan().target.vector_bytes()))));
+  llvm::StoreInst* store =
+      b_.CreateAlignedStore(vector, address, llvm::Align(static_cast<std::uint64_t>(b_.plan().target.streaming_alignment(bytes))));
   store->setMetadata(llvm::LLVMContext::MD_nontemporal,
                      llvm::MDNode::get(b_.getContext(), llvm::ConstantAsMetadata::get(b_.getInt32(1))));
 }

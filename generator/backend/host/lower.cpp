@@ -28,8 +28,7 @@ Result<void> lower(const Plan& plan, const program::Program& original, llvm::Mod
       emit_split(builder, code);
       break;
   }
-  // Streaming stores are not ordered with what other threads do next.
-  if (plan.host_schedule().store == StoreKind::nt)
+  if (plan.host_schedule().store == StoreKind::nt && plan.target.streaming_needs_fence())
     builder.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, llvm::ArrayRef<llvm::Type*>{}, {});
   builder.CreateRetVoid();
   return {};

@@ -26,6 +26,10 @@ void initialize_targets() {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
   });
 }
 
@@ -46,6 +50,8 @@ Machine machine_of(const Target& target) {
       return {"x86_64-unknown-linux-gnu", "x86-64-v4", ""};
     case HostIsa::x86_64_v4_bf16:
       return {"x86_64-unknown-linux-gnu", "x86-64-v4", "+avx512bf16"};
+    case HostIsa::aarch64:
+      return {"aarch64-unknown-linux-gnu", "generic", ""};
   }
   return {"", "", ""};
 }
