@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "runtime/host/memory.h"
+#include "runtime/host/relocation.h"
 
 namespace headnorm::host {
 namespace {
@@ -40,23 +42,18 @@ struct Section {
   std::uint64_t offset = 0;  // in its region
 };
 
-bool needs_got_slot(std::uint32_t type) {
-  return type == R_X86_64_GOTPCREL || type == R_X86_64_GOTPCRELX || type == R_X86_64_REX_GOTPCRELX;
-}
+std::uint32_t type_of(const Elf64_Rela& relocation) { return static_cast<std::uint32_t>(ELF64_R_TYPE(relocation.r_info)); }
 
-// What a relocation writes.
-enum class Field { word64, signed32, unsigned32 };
-
-bool fits(std::uint64_t value, Field field) {
-  if (field == Field::word64) return true;
-  if (field == Field::unsigned32) return value >> 32 == 0;
-  const auto number = static_cast<std::int64_t>(value);
-  return number == static_cast<std::int32_t>(number);
+std::string machine_name(std::uint16_t machine) {
+  for (const RelocationRules* known : {&kX86Relocations, &kAarch64Relocations}) {
+    if (known->machine == machine) return known->name;
+  }
+  return fmt::format("machine {} (e_machine)", machine);
 }
 
 class Linker {
  public:
-  explicit Linker(std::string_view object) : object_(object) {}
+  Linker(std::string_view object, const RelocationRules& machine) : object_(object), machine_(machine) {}
 
   Result<ElfImage> link(std::string_view entry) {
     HEADNORM_CHECK(read_sections());
@@ -93,9 +90,10 @@ class Linker {
   Result<void> read_sections() {
     if (!in_file(0, sizeof(Elf64_Ehdr)) || object_.substr(0, SELFMAG) != ELFMAG) return unusable("it is not an ELF file");
     const auto header = read<Elf64_Ehdr>(0);
-    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_machine != EM_X86_64 ||
-        header.e_type != ET_REL)
-      return unusable("it is not a relocatable object for x86-64");
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_type != ET_REL)
+      return unusable("it is not a relocatable object of 64 bits, little endian");
+    if (header.e_machine != machine_.machine)
+      return unusable(fmt::format("it is for {}, and this processor is {}", machine_name(header.e_machine), machine_.name));
     if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0 || header.e_shstrndx >= header.e_shnum ||
         !in_file(header.e_shoff, std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr)))
       return unusable("its section table lies outside the file");
@@ -145,8 +143,8 @@ class Linker {
     }
     got_offset_ = align_up(region_bytes_[kReadOnly], kGotSlotBytes);
     std::uint64_t slots = 0;
-    HEADNORM_CHECK(for_each_relocation([&slots](const Section&, const Elf64_Rela& relocation) -> Result<void> {
-      slots += needs_got_slot(static_cast<std::uint32_t>(ELF64_R_TYPE(relocation.r_info))) ? 1 : 0;
+    HEADNORM_CHECK(for_each_relocation([&](const Section&, const Elf64_Rela& relocation) -> Result<void> {
+      slots += machine_.wants_got_slot(type_of(relocation)) ? 1 : 0;
       return {};
     }));
     region_bytes_[kReadOnly] = got_offset_ + slots * kGotSlotBytes;
@@ -224,45 +222,31 @@ class Linker {
     return reinterpret_cast<std::uint64_t>(place_of(sections_[wanted.st_shndx])) + wanted.st_value;
   }
 
-  Result<void> relocate(const Section& section, const Elf64_Rela& relocation) {
-    const auto type = static_cast<std::uint32_t>(ELF64_R_TYPE(relocation.r_info));
-    if (type == R_X86_64_NONE) return {};
-    HEADNORM_TRY(std::uint64_t target, symbol_address(ELF64_R_SYM(relocation.r_info)));
-    if (needs_got_slot(type)) {
+  Result<void> relocate(const Section& section, const Elf64_Rela& entry) {
+    const std::uint32_t type = type_of(entry);
+    const std::optional<int> width = machine_.width(type);
+    if (!width)
+      return unusable(
+          fmt::format("relocation type {} in section '{}' is not one that position independent kernels have", type, section.name));
+    if (*width == 0) return {};
+    const auto bytes = static_cast<std::uint64_t>(*width);
+    if (section.header.sh_size < bytes || entry.r_offset > section.header.sh_size - bytes)
+      return unusable(fmt::format("a relocation at {} lies outside section '{}'", entry.r_offset, section.name));
+    HEADNORM_TRY(std::uint64_t symbol, symbol_address(ELF64_R_SYM(entry.r_info)));
+    if (machine_.wants_got_slot(type)) {
       std::byte* const slot = place_of(kReadOnly, got_offset_ + got_slots_++ * kGotSlotBytes);
-      std::memcpy(slot, &target, sizeof target);
-      target = reinterpret_cast<std::uint64_t>(slot);
+      std::memcpy(slot, &symbol, sizeof symbol);
+      symbol = reinterpret_cast<std::uint64_t>(slot);
     }
-    const std::uint64_t place = reinterpret_cast<std::uint64_t>(place_of(section)) + relocation.r_offset;
-    const std::uint64_t absolute = target + static_cast<std::uint64_t>(relocation.r_addend), relative = absolute - place;
-    switch (type) {
-      case R_X86_64_64:
-        return patch(section, relocation.r_offset, absolute, Field::word64);
-      case R_X86_64_PC64:
-        return patch(section, relocation.r_offset, relative, Field::word64);
-      case R_X86_64_32:
-        return patch(section, relocation.r_offset, absolute, Field::unsigned32);
-      case R_X86_64_32S:
-        return patch(section, relocation.r_offset, absolute, Field::signed32);
-      case R_X86_64_PC32:
-      case R_X86_64_PLT32:
-      case R_X86_64_GOTPCREL:
-      case R_X86_64_GOTPCRELX:
-      case R_X86_64_REX_GOTPCRELX:
-        return patch(section, relocation.r_offset, relative, Field::signed32);
-      default:
-        return unusable(fmt::format("relocation type {} in section '{}' is not one that position independent kernels have", type,
-                                    section.name));
-    }
-  }
-
-  Result<void> patch(const Section& section, std::uint64_t offset, std::uint64_t value, Field field) {
-    const std::uint64_t bytes = field == Field::word64 ? 8 : 4;
-    if (section.header.sh_size < bytes || offset > section.header.sh_size - bytes)
-      return unusable(fmt::format("a relocation at {} lies outside section '{}'", offset, section.name));
-    if (!fits(value, field))
-      return unusable(fmt::format("a relocation at {} of section '{}' does not fit its {} bytes", offset, section.name, bytes));
-    std::memcpy(place_of(section) + offset, &value, bytes);  // little endian: the low bytes
+    std::byte* const place = place_of(section) + entry.r_offset;
+    std::uint64_t old = 0;
+    std::memcpy(&old, place, bytes);
+    const Relocation relocation{type, reinterpret_cast<std::uint64_t>(place), symbol, entry.r_addend};
+    const std::optional<std::uint64_t> value = machine_.encode(relocation, old);
+    if (!value)
+      return unusable(
+          fmt::format("the value of a relocation of type {} at {} does not fit section '{}'", type, entry.r_offset, section.name));
+    std::memcpy(place, &*value, bytes);  // little endian: the low bytes
     return {};
   }
 
@@ -280,6 +264,8 @@ class Linker {
   }
 
   Result<void> protect_regions() const {
+    char* const code = reinterpret_cast<char*>(place_of(kCode, 0));
+    __builtin___clear_cache(code, code + region_bytes_[kCode]);
     for (Region region : {kCode, kReadOnly}) {
       const std::uint64_t bytes = align_up(region_bytes_[region], page_bytes());
       const int protection = region == kCode ? PROT_READ | PROT_EXEC : PROT_READ;
@@ -292,6 +278,7 @@ class Linker {
   }
 
   std::string_view object_;
+  const RelocationRules& machine_;
   std::vector<Section> sections_;
   std::size_t symbols_ = 0;  // index of the symbol table's section; 0 is never one
   std::array<std::uint64_t, kRegionCount> region_bytes_{}, region_start_{};
@@ -301,6 +288,8 @@ class Linker {
 
 }  // namespace
 
-Result<ElfImage> load_elf_object(std::string_view object, std::string_view entry) { return Linker(object).link(entry); }
+Result<ElfImage> load_elf_object(std::string_view object, std::string_view entry) {
+  return Linker(object, native_relocations()).link(entry);
+}
 
 }  // namespace headnorm::host

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <vector>
 
+#include "runtime/host/relocation.h"
 #include "tests/fixtures/fixtures.h"
 
 namespace headnorm::host {
@@ -103,6 +104,20 @@ TEST(ElfLoader, RefusesWhatIsNoRelocatableObject) {
   for (const std::string& bytes : {std::string(), std::string("\177ELF"), std::string(4096, '\0'), std::string("int main() {}"),
                                    fixtures::read_file("/proc/self/exe")})
     EXPECT_FALSE(load_elf_object(bytes, "main").ok());
+}
+
+TEST(ElfLoader, RefusesAnObjectOfAnotherMachine) {
+  std::string object = relocations();
+  Elf64_Ehdr header;
+  std::memcpy(&header, object.data(), sizeof header);
+  const bool arm = native_relocations().machine == EM_AARCH64;
+  header.e_machine = arm ? EM_X86_64 : EM_AARCH64;
+  std::memcpy(object.data(), &header, sizeof header);
+  const auto image = load_elf_object(object, "fixture_mix");
+  ASSERT_FALSE(image.ok());
+  const char* expected =
+      arm ? "it is for x86-64, and this processor is aarch64" : "it is for aarch64, and this processor is x86-64";
+  EXPECT_NE(image.error().message.find(expected), std::string::npos) << image.error().message;
 }
 
 TEST(ElfLoader, RefusesWritableCode) {
