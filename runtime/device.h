@@ -13,6 +13,8 @@
 
 namespace headnorm {
 
+class Executor;
+
 // Facts of one device. Those that decide whether a measurement carries over are part of a record's key (see Record).
 struct DeviceInfo {
   std::string kind;  // "host", "cuda", "emulator"
@@ -108,5 +110,7 @@ bool satisfies_alignment(const Plan& plan, const LaunchArguments& arguments);
 
 // The host CPU with `threads` threads (0: one per core this process may use). The calling thread is one of them.
 Result<std::unique_ptr<Device>> make_host_device(int threads);
+// The host CPU with the caller's threads (runtime/executor.h), which the device keeps alive.
+Result<std::unique_ptr<Device>> make_host_device(std::shared_ptr<Executor> executor);
 
 }  // namespace headnorm

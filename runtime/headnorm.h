@@ -16,5 +16,6 @@
 #include "core/target.h"
 #include "runtime/database/database.h"
 #include "runtime/device.h"
+#include "runtime/executor.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/runtime.h"

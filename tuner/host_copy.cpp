@@ -1,7 +1,6 @@
 #include "tuner/host_copy.h"
 
 #include <fmt/format.h>
-#include <immintrin.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -13,6 +12,10 @@
 
 #include "core/target.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace headnorm {
 namespace {
 
@@ -21,6 +24,8 @@ constexpr std::int64_t kMostRingBytes = 128 << 20;
 constexpr std::int64_t kLeastThreadBytes = 64 << 10;  // less than that is copied before another thread has heard of it
 
 using Copy = void (*)(std::byte* to, const std::byte* from, std::int64_t bytes);
+
+#if defined(__x86_64__)
 
 // Each copies whole lines of 64 bytes, four at a time and then one at a time: addresses and `bytes` are multiples of 64.
 __attribute__((target("avx512f"))) void copy_avx512(std::byte* to, const std::byte* from, std::int64_t bytes) {
@@ -54,13 +59,29 @@ void copy_sse2(std::byte* to, const std::byte* from, std::int64_t bytes) {
   _mm_sfence();
 }
 
-void copy_warm(std::byte* to, const std::byte* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
-
 Copy best_stream_copy() {
   if (host_supports(HostIsa::x86_64_v4)) return copy_avx512;
   if (host_supports(HostIsa::x86_64_v3)) return copy_avx2;
   return copy_sse2;
 }
+
+#else
+
+// Whole lines of 64 bytes.
+void copy_stream(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  for (std::int64_t i = 0; i < bytes; i += kLine) {
+    __asm__ volatile("ldnp q0, q1, [%1]\n\tldnp q2, q3, [%1, #32]\n\tstnp q0, q1, [%0]\n\tstnp q2, q3, [%0, #32]"
+                     :
+                     : "r"(to + i), "r"(from + i)
+                     : "v0", "v1", "v2", "v3", "memory");
+  }
+}
+
+Copy best_stream_copy() { return copy_stream; }
+
+#endif
+
+void copy_warm(std::byte* to, const std::byte* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
 
 Copy best_copy(CachePolicy policy) { return policy == CachePolicy::warm ? copy_warm : best_stream_copy(); }
 

@@ -1,14 +1,17 @@
 #include "runtime/host/host_device.h"
 
 #include <fmt/format.h>
-#include <xmmintrin.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <exception>
 
 #include "runtime/device.h"
+#include "runtime/executor.h"
 #include "runtime/host/elf_loader.h"
+#include "runtime/host/float_mode.h"
 #include "runtime/host/memory.h"
 #include "runtime/host/processor.h"
 #include "runtime/host/thread_pool.h"
@@ -40,19 +43,6 @@ class HostKernelImage final : public LoadedKernel {
   ElfImage image_;
 };
 
-// Kernels round to nearest and keep denormals, whatever mode the calling thread is in.
-class DefaultFloatMode {
- public:
-  DefaultFloatMode() : saved_(_mm_getcsr()) { _mm_setcsr(kDefault); }
-  ~DefaultFloatMode() { _mm_setcsr(saved_); }
-  DefaultFloatMode(const DefaultFloatMode&) = delete;
-  DefaultFloatMode& operator=(const DefaultFloatMode&) = delete;
-
- private:
-  static constexpr unsigned kDefault = 0x1f80;  // all exceptions masked
-  unsigned saved_;
-};
-
 // One launch as the kernel's signature wants it.
 struct Launch {
   HostKernel function = nullptr;
@@ -73,22 +63,26 @@ struct Launch {
     shares = share_count(rows, minimum_traffic(spec).total_bytes(rows), threads);
   }
 
-  static void run_share(void* context, int index) {
-    const auto& launch = *static_cast<const Launch*>(context);
-    const RowRange range = share_of_rows(launch.rows, launch.shares, index);
+  void run_share(int index) const {
+    const RowRange range = share_of_rows(rows, shares, index);
     const DefaultFloatMode mode;
-    launch.function(launch.pointers.data(), launch.strides.data(), range.begin, range.end);
+    function(pointers.data(), strides.data(), range.begin, range.end);
   }
 };
 
+Error executor_error(const std::string& what) {
+  return environment_error(fmt::format("the executor that the host device was given failed: {}; the outputs are incomplete", what),
+                           "launch again with an executor that runs every task once (runtime/executor.h)");
+}
+
 class HostDevice final : public Device {
  public:
-  explicit HostDevice(int threads) : pool_(threads) {
+  explicit HostDevice(std::shared_ptr<Executor> executor) : executor_(std::move(executor)) {
     info_.kind = "host";
     info_.id = "host";
     info_.name = processor_name();
     info_.target = make_host_target(detect_host_isa());
-    info_.units = threads;
+    info_.units = executor_->threads();
     info_.memory_bytes = memory_bytes();
     info_.cache_bytes = last_level_cache_bytes();
   }
@@ -129,9 +123,7 @@ class HostDevice final : public Device {
           fmt::format("y, residual_out or their strides are not multiples of the {} bytes that schedule '{}' asks for",
                       kernel.plan().host().y_alignment, to_text(kernel.plan().schedule)),
           "align them, or use a schedule with store=plain");
-    Launch launch(*image, arguments, pool_.threads());
-    pool_.run(launch.shares, Launch::run_share, &launch);
-    return {};
+    return run(Launch(*image, arguments, info_.units));
   }
 
   Result<void> synchronize() override { return {}; }
@@ -143,8 +135,33 @@ class HostDevice final : public Device {
   }
 
  private:
+  // The executor is the caller's code: what it leaves out, does twice or throws must not look like a result.
+  Result<void> run(const Launch& launch) {
+    if (launch.shares == 1) {
+      launch.run_share(0);
+      return {};
+    }
+    std::array<std::atomic<std::uint64_t>, kMaxThreads / 64> begun{};  // a bit for each share
+    std::atomic<int> done = 0;
+    try {
+      executor_->run(launch.shares, [&](int index) {
+        if (index < 0 || index >= launch.shares) return;
+        const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+        if ((begun[static_cast<std::size_t>(index / 64)].fetch_or(bit) & bit) != 0) return;
+        launch.run_share(index);
+        ++done;
+      });
+    } catch (const std::exception& thrown) {
+      return executor_error(thrown.what());
+    } catch (...) {
+      return executor_error("it threw what is no std::exception");
+    }
+    if (done != launch.shares) return executor_error(fmt::format("it ran {} of {} tasks", done.load(), launch.shares));
+    return {};
+  }
+
   DeviceInfo info_;
-  ThreadPool pool_;
+  std::shared_ptr<Executor> executor_;
 };
 
 }  // namespace
@@ -154,7 +171,15 @@ Result<std::unique_ptr<Device>> make_host_device(int threads) {
   if (threads < 0 || threads > host::kMaxThreads)
     return user_error(fmt::format("{} threads: must be 0 (one per usable processor) to {}", threads, host::kMaxThreads),
                       "choose a number of threads in that range");
-  return std::unique_ptr<Device>(std::make_unique<host::HostDevice>(threads == 0 ? host::usable_processors() : threads));
+  return make_host_device(std::make_shared<host::ThreadPool>(threads == 0 ? host::usable_processors() : threads));
+}
+
+Result<std::unique_ptr<Device>> make_host_device(std::shared_ptr<Executor> executor) {
+  if (executor == nullptr) return user_error("the host device was given no executor", "give one, or a number of threads");
+  if (executor->threads() < 1 || executor->threads() > host::kMaxThreads)
+    return user_error(fmt::format("an executor of {} threads: must be 1 to {}", executor->threads(), host::kMaxThreads),
+                      "let its threads() say how many tasks it runs at a time");
+  return std::unique_ptr<Device>(std::make_unique<host::HostDevice>(std::move(executor)));
 }
 
 }  // namespace headnorm

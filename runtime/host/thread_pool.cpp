@@ -18,8 +18,7 @@ struct ThreadPool::Crew {
 
   std::mutex mutex;  // of all below
   std::condition_variable work, finished;
-  void (*task)(void*, int) = nullptr;
-  void* context = nullptr;
+  const std::function<void(int)>* task = nullptr;
   int count = 0, next = 0, done = 0;
   bool stop = false;
   std::vector<std::thread> workers;
@@ -44,7 +43,7 @@ struct ThreadPool::Crew {
     while (next < count) {
       const int index = next++;
       lock.unlock();
-      task(context, index);
+      (*task)(index);
       lock.lock();
       ++done;
     }
@@ -60,10 +59,9 @@ struct ThreadPool::Crew {
     }
   }
 
-  void run(int wanted, void (*new_task)(void*, int), void* new_context) {
+  void run(int wanted, const std::function<void(int)>& new_task) {
     std::unique_lock lock(mutex);
-    task = new_task;
-    context = new_context;
+    task = &new_task;
     count = wanted;
     next = done = 0;
     for (int i = 1; i < wanted; ++i) work.notify_one();
@@ -89,15 +87,15 @@ ThreadPool::Crew& ThreadPool::crew() {
   return *current;
 }
 
-void ThreadPool::run(int count, void (*task)(void*, int), void* context) {
+void ThreadPool::run(int count, const std::function<void(int)>& task) {
   if (count <= 1 || threads_ == 1) {
-    for (int i = 0; i < count; ++i) task(context, i);
+    for (int i = 0; i < count; ++i) task(i);
     return;
   }
   Crew& mine = crew();
   const std::lock_guard turn(mine.turn);
   mine.start(threads_ - 1);
-  mine.run(count, task, context);
+  mine.run(count, task);
 }
 
 }  // namespace headnorm::host

@@ -5,20 +5,21 @@
 
 #include <atomic>
 
+#include "runtime/executor.h"
+
 namespace headnorm::host {
 
-class ThreadPool {
+class ThreadPool final : public Executor {
  public:
   explicit ThreadPool(int threads);  // >= 1
-  ~ThreadPool();
+  ~ThreadPool() override;
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int threads() const { return threads_; }
+  int threads() const override { return threads_; }
 
-  // Calls task(context, i) once for each i in [0, count) and returns when all have returned. Callers of several threads take turns.
-  // If the system has no thread left, those there are do all the work.
-  void run(int count, void (*task)(void* context, int index), void* context);
+  // Callers of several threads take turns. If the system has no thread left, those there are do all the work.
+  void run(int count, const std::function<void(int index)>& task) override;
 
  private:
   struct Crew;
