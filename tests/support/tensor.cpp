@@ -12,8 +12,8 @@ constexpr std::byte kCanary{0xa5};
 
 Tensor::Tensor(Dtype dtype, std::int64_t rows, std::int64_t elements, std::int64_t stride, std::int64_t offset_bytes)
     : dtype_(dtype), rows_(rows), elements_(elements), stride_(stride) {
-  const std::int64_t used = rows == 0 ? 0 : ((rows - 1) * stride + elements) * size_bytes(dtype);
-  memory_.assign(static_cast<std::size_t>(used + offset_bytes) + 2 * kGuardBytes + kAlignment, kCanary);
+  used_bytes_ = static_cast<std::size_t>(rows == 0 ? 0 : ((rows - 1) * stride + elements) * size_bytes(dtype));
+  memory_.assign(used_bytes_ + static_cast<std::size_t>(offset_bytes) + 2 * kGuardBytes + kAlignment, kCanary);
   const auto base = reinterpret_cast<std::uintptr_t>(memory_.data()) + kGuardBytes;
   const std::size_t aligned = (base + kAlignment - 1) / kAlignment * kAlignment;
   first_ = kGuardBytes + (aligned - base) + static_cast<std::size_t>(offset_bytes);
@@ -45,6 +45,8 @@ std::vector<std::byte> Tensor::row_bytes(std::int64_t row) const {
   const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(place(row, 0));
   return {begin, begin + elements_ * size_bytes(dtype_)};
 }
+
+std::span<std::byte> Tensor::image() { return std::span(memory_).subspan(first_ - kGuardBytes, used_bytes_ + 2 * kGuardBytes); }
 
 bool Tensor::are_guards_intact() const {
   const auto same = [&](std::size_t begin, std::size_t end) {

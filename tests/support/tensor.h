@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/dtype.h"
@@ -32,6 +33,9 @@ class Tensor {
   // The bytes of a row's elements, for bit-equality.
   std::vector<std::byte> row_bytes(std::int64_t row) const;
 
+  // All rows with their gaps and the guards around them: the same number of bytes in every tensor of this shape.
+  std::span<std::byte> image();
+
   void seal() { sealed_ = memory_; }
   bool is_unchanged() const { return memory_ == sealed_; }
   // Whether nothing but elements has changed since seal().
@@ -42,6 +46,7 @@ class Tensor {
 
   Dtype dtype_;
   std::int64_t rows_, elements_, stride_;
+  std::size_t used_bytes_ = 0;
   std::size_t first_ = 0;                   // place of the first element in memory_
   std::vector<std::byte> memory_, sealed_;  // never grow: the first element keeps its address
 };

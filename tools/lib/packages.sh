@@ -16,6 +16,8 @@ llvm  | zlib1g-dev       | has_header zlib.h                          | the stat
 llvm  | libcli11-dev     | has_header CLI/CLI.hpp                     | command line
 test  | libgtest-dev     | has_header gtest/gtest.h                   | tests
 test  | libgmock-dev     | has_header gmock/gmock.h                   | tests
+test  | g++-aarch64-linux-gnu | has_command aarch64-linux-gnu-g++     | builds the runtime for the tests of aarch64 kernels
+test  | qemu-user        | has_qemu_aarch64                        | runs them
 test  | binutils         | has_command readelf                        | tests look into what was linked
 check | clang-format-14  | has_clang_format 14                        | checks the format of sources
 check | python3          | has_command python3                        | runs the check of the layers
@@ -25,6 +27,8 @@ check | git              | has_command git                            | lists th
 has_command() { command -v "$1" >/dev/null 2>&1; }
 
 has_header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ - >/dev/null 2>&1; }
+
+has_qemu_aarch64() { has_command qemu-aarch64 || has_command qemu-aarch64-static; }
 
 at_least() { [[ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" == "$1" ]]; }
 
