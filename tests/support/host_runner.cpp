@@ -47,6 +47,25 @@ bool is_allowed(const KernelSpec& spec, Alias alias) {
   return false;
 }
 
+Layout random_layout(Random& random, const KernelSpec& spec, Addresses addresses) {
+  Layout layout;
+  std::vector<Alias> aliases;
+  for (Alias alias : {Alias::none, Alias::none, Alias::none, Alias::y_over_x, Alias::residual_out_over_residual,
+                      Alias::residual_out_over_x, Alias::inplace}) {
+    if (is_allowed(spec, alias)) aliases.push_back(alias);
+  }
+  layout.alias = pick(random, aliases);
+  if (random() % 2 == 0) return layout;
+  for (Operand operand : kOperands) {
+    if (!has_operand(spec, operand)) continue;
+    const std::int64_t bytes = size_bytes(operand_dtype(spec, operand));
+    if (is_row_operand(operand)) layout.stride(operand) = spec.width + 64 / bytes + static_cast<std::int64_t>(random() % 40);
+    layout.offset(operand) = addresses == Addresses::any ? pick<std::int64_t>(random, {0, 0, 2, 4, 8, 16, 32, 1, 63})
+                                                         : bytes * pick<std::int64_t>(random, {0, 0, 1, 2, 3, 4, 8});
+  }
+  return layout;
+}
+
 std::string to_text(const Layout& layout) {
   return fmt::format("strides {} offsets {} alias {}", fmt::join(layout.strides, ","), fmt::join(layout.offset_bytes, ","),
                      to_text(layout.alias));
@@ -155,13 +174,16 @@ std::vector<Plan> plans_of_all_forms(const KernelSpec& spec, HostIsa isa) {
   for (HostForm form : {HostForm::split, HostForm::pipe, HostForm::rot, HostForm::reg}) {
     for (StoreKind store : {StoreKind::plain, StoreKind::nt}) {
       for (RsqrtForm rsqrt : {RsqrtForm::exact, RsqrtForm::newton}) {
-        HostSchedule schedule;
-        schedule.form = form;
-        schedule.store = store;
-        schedule.rsqrt = rsqrt;
-        schedule.block_bytes = 1024;
-        const Result<Plan> plan = make_plan(spec, schedule, make_host_target(isa));
-        if (plan.ok() && seen.insert(to_text(plan->schedule)).second) plans.push_back(*plan);
+        for (int heads : {1, 4, 16}) {
+          HostSchedule schedule;
+          schedule.form = form;
+          schedule.store = store;
+          schedule.rsqrt = rsqrt;
+          schedule.heads = heads;
+          schedule.block_bytes = 1024;
+          const Result<Plan> plan = make_plan(spec, schedule, make_host_target(isa));
+          if (plan.ok() && seen.insert(to_text(plan->schedule)).second) plans.push_back(*plan);
+        }
       }
     }
   }

@@ -38,6 +38,14 @@ struct Layout {
 };
 std::string to_text(const Layout& layout);
 
+enum class Addresses : std::uint8_t {
+  any,      // of bytes
+  aligned,  // to an element
+};
+// An alias that the spec allows. Half of the layouts are what a library allocates; the others have gaps of at least a guard between
+// rows and start at any of `addresses`.
+Layout random_layout(Random& random, const KernelSpec& spec, Addresses addresses);
+
 // The tensors of one launch. Outputs that take the place of an input share its tensor.
 class LaunchTensors {
  public:
@@ -93,7 +101,7 @@ std::vector<HostIsa> supported_isas();
 // Runs `rows` random rows in `layout` and compares each with the reference. Fails the test that calls it.
 void run_random_rows(HostRunner& runner, const Plan& plan, std::int64_t rows, const Layout& layout, Random& random);
 
-// One legal plan for every form, store kind and reciprocal root that the spec allows on `isa`.
+// One legal plan for every form, store kind, reciprocal root and size of tiles that the spec allows on `isa`.
 std::vector<Plan> plans_of_all_forms(const KernelSpec& spec, HostIsa isa);
 
 // "" or what is wrong first with the outputs of a row, against the reference and its bound.
