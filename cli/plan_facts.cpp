@@ -17,6 +17,7 @@ void add_host(const HostPlan& shape, Json& json) {
   json["unrolled"] = shape.unrolled;
   json["groups_per_block"] = shape.groups_per_block;
   json["rows_per_block"] = shape.rows_per_block;
+  json["tile_parts"] = shape.tile_parts;
   json["accumulators"] = shape.accumulators;
   json["y_alignment"] = shape.y_alignment;
 }

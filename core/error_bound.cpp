@@ -237,7 +237,8 @@ std::int64_t host_additions(const Plan& plan, std::int64_t parts) {
   const HostPlan& host = plan.host();
   const std::int64_t vectors = host.lines_per_part * (host.line_elements / host.lanes);
   const std::int64_t chain = (vectors + host.accumulators - 1) / host.accumulators;
-  const int tail = host.tail_elements > 0 ? 3 : 0;  // two more lines in a chain, or a shorter vector added at the end
+  // Two more lines in a chain, or a shorter vector added at the end; a part of a tile may begin and end within a line.
+  const int tail = host.tile_parts > 1 ? 2 * (host.line_elements / host.lanes) + 1 : host.tail_elements > 0 ? 3 : 0;
   return chain + log2_of(host.accumulators) + log2_of(host.lanes) + tail + parts;
 }
 

@@ -12,7 +12,11 @@
 namespace headnorm {
 namespace {
 
-constexpr int kMaxUnrolledLines = 16;                   // lines of a part written as straight code
+constexpr int kMaxUnrolledLines = 16;         // lines of a part written as straight code
+constexpr std::int64_t kMaxTileVectors = 64;  // f32 vectors of a tile of several parts: straight code, too
+constexpr int kMaxTileParts = 16;
+constexpr std::int64_t kShortPartVectors = 8;           // f32 vectors of a part up to which tiles are the default
+constexpr int kMaxTileSums = 16;                        // vectors of partial sums of a tile
 constexpr std::int64_t kMaxBlockParts = 256;            // parts of a block whose statistics wait on the stack
 constexpr std::int64_t kMaxBlockBytes = kMaxWidth * 4;  // a row, at least
 constexpr std::int64_t kMaxGroupParts = 65536;          // their statistics take 256 KiB of stack each
@@ -41,6 +45,8 @@ Error too_many_parts(const Plan& plan, std::int64_t most) {
 Result<void> check_host_fields(const HostSchedule& s) {
   if (s.accumulators != 1 && s.accumulators != 2 && s.accumulators != 4 && s.accumulators != 8)
     return illegal("accumulators", fmt::to_string(s.accumulators), "must be 1, 2, 4 or 8");
+  if (!is_power_of_two(s.heads) || s.heads > kMaxTileParts)
+    return illegal("heads", fmt::to_string(s.heads), "must be 1, 2, 4, 8 or 16");
   if (s.form == HostForm::pipe && s.chunk_lines != 1 && s.chunk_lines != 2 && s.chunk_lines != 4 && s.chunk_lines != 8)
     return illegal("chunk", fmt::to_string(s.chunk_lines), "must be 1, 2, 4 or 8");
   if ((s.form == HostForm::split || s.form == HostForm::pipe) && (s.block_bytes < 1 || s.block_bytes > kMaxBlockBytes))
@@ -58,6 +64,7 @@ Error fixed_by_mode(std::string field, std::string value, std::string fixed) {
 
 // `s` is canonical.
 Result<void> check_host_order(const HostSchedule& s, const HostSchedule& fixed) {
+  if (s.heads != fixed.heads) return fixed_by_mode("heads", fmt::to_string(s.heads), fmt::to_string(fixed.heads));
   if (s.accumulators != fixed.accumulators)
     return fixed_by_mode("accumulators", fmt::to_string(s.accumulators), fmt::to_string(fixed.accumulators));
   if (s.rsqrt != fixed.rsqrt) return fixed_by_mode("rsqrt", to_text(s.rsqrt), to_text(fixed.rsqrt));
@@ -65,9 +72,46 @@ Result<void> check_host_order(const HostSchedule& s, const HostSchedule& fixed) 
   return {};
 }
 
-// Vector registers that the part's u takes between the sweeps: u is kept as f32, one register per `lanes` elements.
-std::int64_t kept_registers(const HostPlan& shape) {
-  return shape.lines_per_part * (shape.line_elements / shape.lanes) + (shape.tail_elements + shape.lanes - 1) / shape.lanes;
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Vector registers that forms with kept values have room for.
+std::int64_t register_room(const Plan& plan) { return plan.target.vector_registers() - 6; }
+
+// Short parts spend their time on sums and roots, one of each for every part: a tile shares them.
+int default_heads(std::int64_t part_elements, const Target& target) {
+  return part_elements * 4 <= kShortPartVectors * target.vector_bytes() ? kMaxTileParts : 1;
+}
+
+// Parts side by side: as many as asked for, lowered to what rows, groups, straight code and registers hold.
+int tile_parts(const Plan& plan, const HostSchedule& s, int lanes) {
+  const std::int64_t in_row = plan.parts_per_row(), in_group = plan.parts_per_group;
+  const std::int64_t vectors = ceil_div(plan.part_elements, lanes);  // of one part
+  const bool keeps = s.form == HostForm::reg || s.form == HostForm::rot;
+  auto fits = [&](std::int64_t parts) {
+    if (parts > in_row || vectors > kMaxUnrolledLines || parts * vectors > kMaxTileVectors) return false;
+    // One group or parts of it, or whole groups: a value per group is the same for all parts of a tile, or for runs of one length.
+    if (in_group % parts != 0 && parts % in_group != 0) return false;
+    if (s.form != HostForm::split && in_row % parts != 0) return false;
+    return !keeps || ceil_div(parts * plan.part_elements, lanes) + parts <= register_room(plan);
+  };
+  int parts = s.heads;
+  while (parts > 1 && !fits(parts)) parts /= 2;
+  return parts;
+}
+
+// Vector registers that u of a tile takes between the sweeps: u is kept as f32, one register per `lanes` elements.
+std::int64_t kept_registers(const Plan& plan, const HostPlan& shape) {
+  return ceil_div(shape.tile_parts * plan.part_elements, shape.lanes);
+}
+
+// Streaming stores need lines without a rest, in every tile and every row.
+Result<void> check_streaming(const Plan& plan, const HostPlan& shape) {
+  const std::int64_t tile = shape.tile_parts * plan.part_elements;
+  if (tile % shape.line_elements == 0 && plan.spec.width % shape.line_elements == 0) return {};
+  return illegal("store", "nt",
+                 fmt::format("{} of {} elements, in rows of {}, are not a whole number of {} element lines",
+                             shape.tile_parts == 1 ? "parts" : fmt::format("{} parts", shape.tile_parts), plan.part_elements,
+                             plan.spec.width, shape.line_elements));
 }
 
 // The lines of a part, and with them the order of its sums. Makes the fields of `s` that decide them canonical.
@@ -75,6 +119,7 @@ HostPlan plan_lines(const Plan& plan, HostSchedule& s) {
   const KernelSpec& spec = plan.spec;
   HostPlan shape;
   shape.lanes = plan.target.vector_bytes() / 4;
+  s.heads = shape.tile_parts = tile_parts(plan, s, shape.lanes);
 
   // even_odd needs 16-bit row tensors throughout: a f32 tensor would have to be shuffled into that order.
   bool all_bf16 = true;
@@ -84,7 +129,9 @@ HostPlan plan_lines(const Plan& plan, HostSchedule& s) {
   if (!all_bf16) s.unpack = Unpack::widen;
   shape.order = s.unpack == Unpack::even_odd ? LaneOrder::even_odd : LaneOrder::memory;
   shape.line_elements = shape.order == LaneOrder::even_odd ? 2 * shape.lanes : shape.lanes;
-  if (shape.line_elements > plan.part_elements) {  // no full line: the order has no effect
+  // Without a full line the order has no effect; pairs of elements that belong to two parts have no order of their own.
+  const bool odd_parts = shape.tile_parts > 1 && plan.part_elements % 2 != 0;
+  if (shape.line_elements > shape.tile_parts * plan.part_elements || odd_parts) {
     shape.order = LaneOrder::memory;
     shape.line_elements = shape.lanes;
     s.unpack = Unpack::widen;
@@ -94,7 +141,7 @@ HostPlan plan_lines(const Plan& plan, HostSchedule& s) {
   shape.unrolled = shape.lines_per_part <= kMaxUnrolledLines;
   shape.accumulators = static_cast<int>(std::clamp<std::int64_t>(
       static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(shape.lines_per_part, 1)))), 1,
-      s.accumulators));
+      std::min(s.accumulators, kMaxTileSums / shape.tile_parts)));
   s.accumulators = shape.accumulators;
   return shape;
 }
@@ -106,6 +153,7 @@ Result<void> plan_host(Plan& plan) {
   HostPlan shape = plan_lines(plan, s);
   if (spec.mode == Mode::batch_invariant) {
     HostSchedule fixed;
+    fixed.heads = default_heads(plan.part_elements, plan.target);
     plan_lines(plan, fixed);
     HEADNORM_CHECK(check_host_order(s, fixed));
   }
@@ -117,7 +165,7 @@ Result<void> plan_host(Plan& plan) {
       if (plan.parts_per_group != 1)
         return illegal("form", to_text(s.form),
                        "needs heads and seed heads of one size: the gate or the statistic spans several parts");
-      const std::int64_t kept = kept_registers(shape), room = plan.target.vector_registers() - 6;
+      const std::int64_t kept = kept_registers(plan, shape), room = register_room(plan);
       if (kept > room || !shape.unrolled)
         return illegal("form", to_text(s.form),
                        fmt::format("a part of {} elements takes {} vector registers, {} has room for {}", plan.part_elements, kept,
@@ -130,7 +178,7 @@ Result<void> plan_host(Plan& plan) {
     case HostForm::pipe: {
       if (plan.parts_per_group != 1)
         return illegal("form", "pipe", "needs heads and seed heads of one size: the gate or the statistic spans several parts");
-      const std::int64_t wanted = std::max<std::int64_t>(1, s.block_bytes / group_bytes);
+      const std::int64_t wanted = std::max<std::int64_t>(shape.tile_parts, s.block_bytes / group_bytes);
       shape.groups_per_block =
           static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::min(wanted, kMaxBlockParts))));
       shape.rows_per_block = 1;
@@ -145,7 +193,8 @@ Result<void> plan_host(Plan& plan) {
         shape.groups_per_block = plan.groups_per_row;
         shape.rows_per_block = wanted / plan.groups_per_row;
       } else {
-        shape.groups_per_block = wanted;
+        const std::int64_t tile_groups = std::max<std::int64_t>(1, shape.tile_parts / plan.parts_per_group);
+        shape.groups_per_block = std::min(std::max(wanted / tile_groups, std::int64_t{1}) * tile_groups, plan.groups_per_row);
         shape.rows_per_block = 1;
       }
       s.block_bytes = shape.groups_per_block * shape.rows_per_block * group_bytes;
@@ -162,11 +211,7 @@ Result<void> plan_host(Plan& plan) {
   if (s.rsqrt == RsqrtForm::newton && !plan.target.has_avx512())
     return illegal("rsqrt", "newton", fmt::format("{} has no estimate of 14 bits; it needs x86-64-v4", to_text(plan.target)));
   if (s.store == StoreKind::nt) {
-    // Streaming stores need the alignment of the target for every line of every head, and no partial lines.
-    if (shape.tail_elements != 0 || shape.lines_per_part == 0)
-      return illegal(
-          "store", "nt",
-          fmt::format("a part of {} elements is not a whole number of {} element lines", plan.part_elements, shape.line_elements));
+    HEADNORM_CHECK(check_streaming(plan, shape));
     shape.y_alignment = 1;
     for (Operand operand : {Operand::y, Operand::residual_out}) {
       if (has_operand(spec, operand))
@@ -331,6 +376,8 @@ namespace {
 
 Schedule default_host_schedule(const KernelSpec& spec, const Target& target) {
   HostSchedule s;
+  const std::int64_t seed = spec.has_gate() ? spec.width / spec.seed_heads : spec.head_size;
+  s.heads = default_heads(std::min(spec.head_size, seed), target);
   s.prefetch = Prefetch::t1;
   s.prefetch_bytes = 16384;
   if (!make_plan(spec, s, target).ok()) s.store = StoreKind::plain;

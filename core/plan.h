@@ -30,8 +30,11 @@ struct HostPlan {
   bool unrolled = false;              // the lines of a part are straight code, not a loop
   std::int64_t groups_per_block = 0;  // split, pipe (the lag); within a row, or whole rows
   std::int64_t rows_per_block = 0;    // split; > 1 only if a block takes whole rows
-  int accumulators = 0;
-  int y_alignment = 0;  // bytes that y, residual_out and their strides must be multiples of (1: any)
+  // Parts that are handled side by side, as one stretch of a row: a tile. Lines run through it from its start, so that one line may
+  // hold elements of several parts. split: the last tile of a row may have fewer parts; a block begins where a tile does.
+  int tile_parts = 1;
+  int accumulators = 0;  // of a part
+  int y_alignment = 0;   // bytes that y, residual_out and their strides must be multiples of (1: any)
 };
 
 // How a sum is taken over the threads of a part or of a group: a butterfly of shuffles within aligned runs of `shuffle_lanes`

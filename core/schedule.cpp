@@ -43,6 +43,7 @@ namespace {
 std::string host_text(const HostSchedule& s) {
   const HostSchedule defaults;
   std::string text = fmt::format("form={}", to_text(s.form));
+  if (s.heads != defaults.heads) text += fmt::format(",heads={}", s.heads);
   if (s.form == HostForm::split || s.form == HostForm::pipe) text += fmt::format(",block={}", s.block_bytes);
   if (s.form == HostForm::pipe) text += fmt::format(",chunk={}", s.chunk_lines);
   text += fmt::format(",prefetch={}", to_text(s.prefetch));
@@ -81,6 +82,7 @@ Result<Schedule> parse_host(std::string_view text) {
   HEADNORM_CHECK(text::for_each_field(text, "schedule", [&](std::string_view key, std::string_view value) -> Result<void> {
     if (key == "form")
       return set_enum(s.form, value, key, std::array{HostForm::reg, HostForm::rot, HostForm::pipe, HostForm::split});
+    if (key == "heads") return set_int(s.heads, value, key);
     if (key == "block") return set_bytes(s.block_bytes, value, key);
     if (key == "chunk") return set_int(s.chunk_lines, value, key);
     if (key == "prefetch")
@@ -91,8 +93,9 @@ Result<Schedule> parse_host(std::string_view text) {
     if (key == "accumulators") return set_int(s.accumulators, value, key);
     if (key == "rsqrt") return set_enum(s.rsqrt, value, key, std::array{RsqrtForm::exact, RsqrtForm::newton});
     if (key == "unpack") return set_enum(s.unpack, value, key, std::array{Unpack::even_odd, Unpack::widen});
-    return user_error(fmt::format("'{}' is not a field of a host schedule", key),
-                      "fields: form, block, chunk, prefetch, prefetch_at, prefetch_bytes, store, accumulators, rsqrt, unpack");
+    return user_error(
+        fmt::format("'{}' is not a field of a host schedule", key),
+        "fields: form, heads, block, chunk, prefetch, prefetch_at, prefetch_bytes, store, accumulators, rsqrt, unpack");
   }));
   return Schedule(s);
 }

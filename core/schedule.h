@@ -41,7 +41,7 @@ enum class RsqrtForm : std::uint8_t {
   newton,  // AVX-512 estimate and one Newton step: shorter latency, up to 2 ulp
 };
 
-// How 16-bit elements become f32 lanes.
+// How 16-bit elements become f32 lanes. Decides the order of sums.
 enum class Unpack : std::uint8_t {
   even_odd,  // bf16 only: a shift and a mask on pairs; lanes hold even and odd elements
   widen,     // zero-extend and shift: lanes in memory order
@@ -49,13 +49,14 @@ enum class Unpack : std::uint8_t {
 
 struct HostSchedule {
   HostForm form = HostForm::split;
+  int heads = 1;  // parts side by side: their sums come out of one tree, their scalars out of one vector. Decides the order of sums
   std::int64_t block_bytes = 8192;  // bytes of x in a block (split) or between the sweeps (pipe)
   int chunk_lines = 4;              // pipe: lines of one sweep before the other takes its turn
   Prefetch prefetch = Prefetch::none;
   PrefetchAt prefetch_at = PrefetchAt::write;
   std::int64_t prefetch_bytes = 0;  // how far ahead
   StoreKind store = StoreKind::nt;
-  int accumulators = 4;  // independent partial sums of a reduction
+  int accumulators = 4;  // independent partial sums of a reduction. Decides the order of sums
   RsqrtForm rsqrt = RsqrtForm::exact;
   Unpack unpack = Unpack::even_odd;
 
@@ -91,9 +92,9 @@ const char* to_text(Unpack value);
 const char* to_text(Residency value);
 
 // Canonical text, e.g.
-// "form=split,block=8192,prefetch=t1,prefetch_at=write,prefetch_bytes=16384,store=nt,accumulators=4,rsqrt=exact, unpack=even_odd"
-// or "lanes=32,vector=8,block=128,residency=registers,access=16". parse_schedule(to_text(s)) == s. A text with 'form' is a host
-// schedule, one with 'lanes' a GPU schedule; fields left out take their defaults.
+// "form=split,heads=4,block=8192,prefetch=t1,prefetch_at=write,prefetch_bytes=16384,store=nt,accumulators=4,rsqrt=exact,
+// unpack=even_odd" or "lanes=32,vector=8,block=128,residency=registers,access=16". parse_schedule(to_text(s)) == s. A text with
+// 'form' is a host schedule, one with 'lanes' a GPU schedule; fields left out take their defaults.
 std::string to_text(const Schedule& schedule);
 Result<Schedule> parse_schedule(std::string_view text);
 // For a target of `kind`: a text of fields with neither 'form' nor 'lanes' is a schedule of that kind.

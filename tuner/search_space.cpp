@@ -95,8 +95,10 @@ void add_split_forms(Collector& out, HostSchedule s) {
 }
 
 void add_host(Collector& out) {
+  const auto start = std::get<HostSchedule>(default_schedule(out.spec(), out.target()));
   for (StoreKind store : {StoreKind::nt, StoreKind::plain}) {
     HostSchedule s;
+    s.heads = start.heads;
     s.store = store;
     add_register_forms(out, s);
     add_split_forms(out, s);
@@ -149,6 +151,11 @@ std::vector<Plan> refine(const Plan& plan) {
         out.add(s);
       }
     }
+  }
+  s = plan.host_schedule();
+  for (int heads : {1, 2, 4, 8, 16}) {
+    s.heads = heads;
+    out.add(s);
   }
   std::vector<Plan> plans = out.take().plans;
   plans.erase(plans.begin());

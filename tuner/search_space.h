@@ -8,8 +8,9 @@
 namespace headnorm {
 
 // Choices are of two ranks. The primary ones (form, block, chunk, prefetch, store; on a GPU lanes, vector, block, residency) decide
-// how memory is driven and are enumerated in full. The secondary ones (accumulators, rsqrt, unpack) move a plan by a few percent;
-// crossing them with the primary ones would multiply the space by twelve, so they are the refinements of a plan.
+// how memory is driven and are enumerated in full. The secondary ones (accumulators, rsqrt, unpack, heads) move a plan by a few
+// percent, given the default's heads; crossing them with the primary ones would multiply the space by sixty, so they are the
+// refinements of a plan.
 struct SearchSpace {
   std::vector<Plan> plans;  // all different; default_schedule first
   int illegal = 0;          // schedules that make_plan refused

@@ -188,6 +188,55 @@ TEST(HostStrides, EveryTensorHasItsOwn) {
   }
 }
 
+// Lines that run over several heads, and a last tile of fewer.
+class HostTiles : public testing::TestWithParam<std::int64_t> {
+ protected:
+  KernelSpec spec(Dtype dtype) const {
+    KernelSpec spec;
+    spec.head_size = GetParam();
+    spec.width = 21 * spec.head_size;
+    spec.x_dtype = spec.y_dtype = spec.weight_dtype = dtype;
+    return *make_spec(spec);
+  }
+};
+
+TEST_P(HostTiles, StayInTheirRowAtAnyAlignment) {
+  HostRunner runner;
+  Random random(test_seed());
+  for (Dtype dtype : {Dtype::bf16, Dtype::f32}) {
+    Layout gaps;
+    gaps.stride(Operand::x) = gaps.stride(Operand::y) = spec(dtype).width + 64 / size_bytes(dtype) + 1;
+    gaps.offset(Operand::x) = 2;
+    gaps.offset(Operand::y) = 6;
+    for (HostIsa isa : supported_isas()) {
+      for (const Plan& plan : plans_of_all_forms(spec(dtype), isa)) {
+        SCOPED_TRACE(to_text(plan.target) + " " + to_text(plan.schedule) + " " + to_text(dtype));
+        run_random_rows(runner, plan, 3, gaps, random);
+        LaunchTensors aligned = run_seeded(runner, plan, 3, {}), moved = run_seeded(runner, plan, 3, gaps);
+        expect_same_outputs(aligned, moved);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(HostTiles, BlocksOfAnySizeAreBitEqual) {
+  HostRunner runner;
+  for (HostIsa isa : supported_isas()) {
+    HostSchedule schedule;
+    schedule.heads = 4;
+    schedule.store = StoreKind::plain;
+    LaunchTensors rows = run_seeded(runner, *make_plan(spec(Dtype::bf16), schedule, make_host_target(isa)), 5, {});
+    schedule.block_bytes = 1;
+    const Plan narrow = *make_plan(spec(Dtype::bf16), schedule, make_host_target(isa));
+    EXPECT_EQ(narrow.host().groups_per_block, narrow.host().tile_parts);
+    LaunchTensors tiles = run_seeded(runner, narrow, 5, {});
+    expect_same_outputs(rows, tiles);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(HeadSizes, HostTiles, testing::Values(1, 2, 3, 8, 12, 24, 40, 72));
+
 class HostAliasing : public testing::TestWithParam<Dtype> {};
 
 TEST_P(HostAliasing, OutputsOverInputsAreBitEqual) {

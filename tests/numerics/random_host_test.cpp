@@ -12,7 +12,7 @@
 namespace headnorm::test {
 namespace {
 
-constexpr int kTrials = 1200, kShards = 4;  // shards run side by side under ctest
+constexpr int kTrials = 2000, kShards = 4;  // shards run side by side under ctest
 
 class RandomHost : public testing::TestWithParam<int> {};
 

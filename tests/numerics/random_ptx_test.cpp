@@ -8,7 +8,7 @@
 
 #include "generator/generator.h"
 #include "tests/support/ptx_launch.h"
-#include "tests/support/random_cases.h"
+#include "tests/support/random_launches.h"
 
 namespace headnorm::test {
 namespace {
@@ -41,31 +41,13 @@ Plan random_plan(Random& random, const KernelSpec& spec) {
   return *make_plan(spec, default_schedule(spec, target), target);
 }
 
-// Elements are aligned to their own size, and no more than that in half of the layouts.
-Layout random_layout(Random& random, const KernelSpec& spec) {
-  Layout layout;
-  std::vector<Alias> aliases;
-  for (Alias alias : {Alias::none, Alias::none, Alias::none, Alias::y_over_x, Alias::residual_out_over_residual,
-                      Alias::residual_out_over_x, Alias::inplace}) {
-    if (is_allowed(spec, alias)) aliases.push_back(alias);
-  }
-  layout.alias = pick(random, aliases);
-  if (random() % 2 == 0) return layout;
-  for (Operand operand : kOperands) {
-    if (!has_operand(spec, operand)) continue;
-    const std::int64_t bytes = size_bytes(operand_dtype(spec, operand));
-    if (is_row_operand(operand)) layout.stride(operand) = spec.width + 64 / bytes + static_cast<std::int64_t>(random() % 40);
-    layout.offset(operand) = bytes * pick<std::int64_t>(random, {0, 0, 1, 2, 3, 4, 8});
-  }
-  return layout;
-}
-
 Case random_case(Random& random) {
   const std::int64_t max_width = pick<std::int64_t>(random, {16, 64, 64, 256, 256, 700, 2048});
   KernelSpec spec = random_spec(random, max_width, {Dtype::bf16, Dtype::f32, Dtype::f16});
   while (!make_plan(spec, default_schedule(spec, make_gpu_target(80)), make_gpu_target(80)).ok())
     spec = random_spec(random, max_width, {Dtype::bf16, Dtype::f32, Dtype::f16});  // a group that no block holds
-  return {random_plan(random, spec), pick<std::int64_t>(random, {1, 2, 3, 4, 5, 7}), random_layout(random, spec)};
+  return {random_plan(random, spec), pick<std::int64_t>(random, {1, 2, 3, 4, 5, 7}),
+          random_layout(random, spec, Addresses::aligned)};
 }
 
 std::vector<RowValues> random_inputs(Random& random, const Case& test) {

@@ -51,13 +51,16 @@ std::vector<Plan> plans_of_all_forms(const KernelSpec& spec, HostIsa isa) {
   for (HostForm form : {HostForm::split, HostForm::pipe, HostForm::rot, HostForm::reg}) {
     for (StoreKind store : {StoreKind::plain, StoreKind::nt}) {
       for (RsqrtForm rsqrt : {RsqrtForm::exact, RsqrtForm::newton}) {
-        HostSchedule schedule;
-        schedule.form = form;
-        schedule.store = store;
-        schedule.rsqrt = rsqrt;
-        schedule.block_bytes = 1024;
-        const Result<Plan> plan = make_plan(spec, schedule, make_host_target(isa));
-        if (plan.ok() && seen.insert(to_text(plan->schedule)).second) plans.push_back(*plan);
+        for (int heads : {1, 4, 16}) {
+          HostSchedule schedule;
+          schedule.form = form;
+          schedule.store = store;
+          schedule.rsqrt = rsqrt;
+          schedule.heads = heads;
+          schedule.block_bytes = 1024;
+          const Result<Plan> plan = make_plan(spec, schedule, make_host_target(isa));
+          if (plan.ok() && seen.insert(to_text(plan->schedule)).second) plans.push_back(*plan);
+        }
       }
     }
   }

@@ -42,7 +42,7 @@ std::vector<HostIsa> supported_isas();
 // Runs `rows` random rows in `layout` and compares each with the reference. Fails the test that calls it.
 void run_random_rows(HostRunner& runner, const Plan& plan, std::int64_t rows, const Layout& layout, Random& random);
 
-// One legal plan for every form, store kind and reciprocal root that the spec allows on `isa`.
+// One legal plan for every form, store kind, reciprocal root and size of tiles that the spec allows on `isa`.
 std::vector<Plan> plans_of_all_forms(const KernelSpec& spec, HostIsa isa);
 
 // "" or what is wrong first with the outputs of a row, against the reference and its bound.

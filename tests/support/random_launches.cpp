@@ -8,6 +8,7 @@ namespace {
 HostSchedule random_schedule(Random& random, Mode mode) {
   HostSchedule s;
   s.form = pick<HostForm>(random, {HostForm::reg, HostForm::rot, HostForm::pipe, HostForm::split, HostForm::split});
+  s.heads = pick<int>(random, {1, 1, 2, 4, 8, 16, 16});
   s.block_bytes = pick<std::int64_t>(random, {1, 64, 300, 1024, 2048, 8192});
   s.chunk_lines = pick<int>(random, {1, 2, 4, 8});
   s.prefetch = pick<Prefetch>(random, {Prefetch::none, Prefetch::t0, Prefetch::t1, Prefetch::nta});
@@ -29,27 +30,6 @@ Plan random_plan(Random& random, const KernelSpec& spec, const Target& target) {
   return *make_plan(spec, default_schedule(spec, target), target);
 }
 
-// Half of the layouts are what a library allocates; the others have gaps of at least a guard between rows and any address.
-Layout random_layout(Random& random, const KernelSpec& spec) {
-  Layout layout;
-  std::vector<Alias> aliases;
-  for (Alias alias : {Alias::none, Alias::none, Alias::none, Alias::y_over_x, Alias::residual_out_over_residual,
-                      Alias::residual_out_over_x, Alias::inplace}) {
-    if (is_allowed(spec, alias)) aliases.push_back(alias);
-  }
-  layout.alias = pick(random, aliases);
-  const bool plain = random() % 2 == 0;
-  for (Operand operand : kOperands) {
-    if (!has_operand(spec, operand)) continue;
-    if (is_row_operand(operand)) {
-      const std::int64_t gap = 64 / size_bytes(operand_dtype(spec, operand));
-      layout.stride(operand) = spec.width + (plain ? 0 : gap + static_cast<std::int64_t>(random() % 40));
-    }
-    if (!plain) layout.offset(operand) = pick<std::int64_t>(random, {0, 0, 2, 4, 8, 16, 32, 1, 63});
-  }
-  return layout;
-}
-
 }  // namespace
 
 std::string to_text(const RandomLaunch& launch) {
@@ -62,7 +42,26 @@ RandomLaunch random_launch(Random& random, const std::vector<HostIsa>& isas) {
   const KernelSpec spec = random_spec(random, max_width, {Dtype::bf16, Dtype::f32, Dtype::bf16, Dtype::f32, Dtype::f16});
   const std::int64_t rows = pick<std::int64_t>(random, {1, 2, 3, 4, 5, 7, 8, 13});
   const Target target = make_host_target(pick(random, isas));
-  return {random_plan(random, spec, target), rows, random_layout(random, spec)};
+  return {random_plan(random, spec, target), rows, random_layout(random, spec, Addresses::any)};
+}
+
+Layout random_layout(Random& random, const KernelSpec& spec, Addresses addresses) {
+  Layout layout;
+  std::vector<Alias> aliases;
+  for (Alias alias : {Alias::none, Alias::none, Alias::none, Alias::y_over_x, Alias::residual_out_over_residual,
+                      Alias::residual_out_over_x, Alias::inplace}) {
+    if (is_allowed(spec, alias)) aliases.push_back(alias);
+  }
+  layout.alias = pick(random, aliases);
+  if (random() % 2 == 0) return layout;
+  for (Operand operand : kOperands) {
+    if (!has_operand(spec, operand)) continue;
+    const std::int64_t bytes = size_bytes(operand_dtype(spec, operand));
+    if (is_row_operand(operand)) layout.stride(operand) = spec.width + 64 / bytes + static_cast<std::int64_t>(random() % 40);
+    layout.offset(operand) = addresses == Addresses::any ? pick<std::int64_t>(random, {0, 0, 2, 4, 8, 16, 32, 1, 63})
+                                                         : bytes * pick<std::int64_t>(random, {0, 0, 1, 2, 3, 4, 8});
+  }
+  return layout;
 }
 
 std::vector<RowValues> fill_random(Random& random, LaunchTensors& tensors) {

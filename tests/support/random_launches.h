@@ -1,4 +1,4 @@
-// Random launches on the host: any spec, schedule, row count, strides, alignments and aliasing.
+// Random launches: any spec, host schedule, row count, strides, alignments and aliasing.
 #pragma once
 
 #include <string>
@@ -16,6 +16,14 @@ struct RandomLaunch {
   Layout layout;
 };
 std::string to_text(const RandomLaunch& launch);
+
+enum class Addresses : std::uint8_t {
+  any,      // of bytes
+  aligned,  // to an element
+};
+// An alias that the spec allows. Half of the layouts are what a library allocates; the others have gaps of at least a guard between
+// rows and start at any of `addresses`.
+Layout random_layout(Random& random, const KernelSpec& spec, Addresses addresses);
 
 // On one of `isas`. The plan may ask for an alignment that the layout does not have: its unaligned twin serves then.
 RandomLaunch random_launch(Random& random, const std::vector<HostIsa>& isas);

@@ -68,7 +68,7 @@ TEST(SearchSpace, RefinementsDifferInSecondaryChoicesOnly) {
   const KernelSpec spec = spec_of("width=4096,head_size=256,x=bf16,y=bf16,weight=channel:bf16,eps=1e-06");
   const Result<SearchSpace> space = build_search_space(spec, kHost);
   const std::vector<Plan> refined = refine(space->plans[0]);
-  EXPECT_EQ(refined.size(), 11u);  // 3 accumulators, 2 roots, 2 unpacks, less the plan itself
+  EXPECT_EQ(refined.size(), 13u);  // 3 accumulators, 2 roots, 2 unpacks, less the plan itself; 2 or 4 heads side by side
   std::set<std::string> texts{to_text(space->plans[0].schedule)};
   for (const Plan& plan : refined) {
     EXPECT_TRUE(texts.insert(to_text(plan.schedule)).second);
@@ -77,6 +77,7 @@ TEST(SearchSpace, RefinementsDifferInSecondaryChoicesOnly) {
     s.accumulators = from.accumulators;
     s.rsqrt = from.rsqrt;
     s.unpack = from.unpack;
+    s.heads = from.heads;
     EXPECT_EQ(s, from);
   }
 }

@@ -35,30 +35,34 @@ Values pick(const ScalarValues& values, const std::vector<ValueId>& ids) {
   return picked;
 }
 
-// A place in the linear sequence of parts, row by row.
+// A place in the linear sequence of tiles, row by row.
 struct Cursor {
   llvm::Value* row;
-  llvm::Value* part;
+  llvm::Value* part;  // the tile's first
 };
 
 Cursor advance(FunctionBuilder& b, Cursor cursor) {
-  const std::int64_t parts = b.plan().parts_per_row();
-  llvm::Value* part = b.CreateAdd(cursor.part, b.i64(1));
-  llvm::Value* wraps = b.CreateICmpEQ(part, b.i64(parts));
+  const Plan& plan = b.plan();
+  llvm::Value* part = b.CreateAdd(cursor.part, b.i64(plan.host().tile_parts));
+  llvm::Value* wraps = b.CreateICmpEQ(part, b.i64(plan.parts_per_row()));
   return {b.CreateAdd(cursor.row, b.CreateZExt(wraps, b.getInt64Ty())), b.CreateSelect(wraps, b.i64(0), part)};
 }
+
+std::int64_t tiles_per_row(const Plan& plan) { return plan.parts_per_row() / plan.host().tile_parts; }
 
 }  // namespace
 
 void emit_reg(FunctionBuilder& b, SweepCode& code) {
   const Plan& plan = b.plan();
+  const int tile_parts = plan.host().tile_parts;
   b.loop("row", row_begin(b), row_end(b), 1, [&](llvm::Value* row) {
-    b.loop("part", b.i64(0), b.i64(plan.parts_per_row()), 1, [&](llvm::Value* part) {
+    b.loop("part", b.i64(0), b.i64(plan.parts_per_row()), tile_parts, [&](llvm::Value* part) {
       KeptValues kept;
-      SweepJob first{.step = kFirstSweep, .keep = &kept, .prefetch = prefetches(plan, PrefetchAt::read)};
+      SweepJob first{.step = kFirstSweep, .parts = tile_parts, .keep = &kept, .prefetch = prefetches(plan, PrefetchAt::read)};
       code.set_bases(first, row, part);
       code.emit({&first}, kAllLines);
-      SweepJob second{.step = kSecondSweep, .base = first.base, .scalars = after_first_sweep(code, first), .kept = &kept};
+      SweepJob second{
+          .step = kSecondSweep, .parts = tile_parts, .base = first.base, .scalars = after_first_sweep(code, first), .kept = &kept};
       code.emit({&second}, kAllLines);
     });
   });
@@ -66,6 +70,7 @@ void emit_reg(FunctionBuilder& b, SweepCode& code) {
 
 void emit_rot(FunctionBuilder& b, SweepCode& code) {
   const Plan& plan = b.plan();
+  const int tile_parts = plan.host().tile_parts;
   const std::vector<ValueId> used = code.scalars_used(kSecondSweep);
   const Cursor start{row_begin(b), b.i64(0)};
 
@@ -75,7 +80,7 @@ void emit_rot(FunctionBuilder& b, SweepCode& code) {
   b.SetInsertPoint(some);
 
   KeptValues kept;
-  SweepJob prologue{.step = kFirstSweep, .keep = &kept, .prefetch = prefetches(plan, PrefetchAt::read)};
+  SweepJob prologue{.step = kFirstSweep, .parts = tile_parts, .keep = &kept, .prefetch = prefetches(plan, PrefetchAt::read)};
   code.set_bases(prologue, start.row, start.part);
   code.emit({&prologue}, kAllLines);
   const ScalarValues first_scalars = after_first_sweep(code, prologue);
@@ -101,16 +106,17 @@ void emit_rot(FunctionBuilder& b, SweepCode& code) {
     return Cursor{flat[0], flat[1]};
   };
 
-  llvm::Value* total = b.CreateMul(b.CreateSub(row_end(b), row_begin(b)), b.i64(plan.parts_per_row()));
+  llvm::Value* total = b.CreateMul(b.CreateSub(row_end(b), row_begin(b)), b.i64(tiles_per_row(plan)));
   const Values last =
       b.loop("part", b.i64(1), total, 1, flatten(start, kept, first_scalars), [&](llvm::Value*, const Values& carried) {
         KeptValues current = kept, next_kept;
         ScalarValues scalars;
         const Cursor cursor = unflatten(carried, current, scalars);
         const Cursor next = advance(b, cursor);
-        SweepJob second{.step = kSecondSweep, .scalars = scalars, .kept = &current};
+        SweepJob second{.step = kSecondSweep, .parts = tile_parts, .scalars = scalars, .kept = &current};
         code.set_bases(second, cursor.row, cursor.part);
-        SweepJob first{.step = kFirstSweep, .keep = &next_kept, .prefetch = prefetches(plan, PrefetchAt::read)};
+        SweepJob first{
+            .step = kFirstSweep, .parts = tile_parts, .keep = &next_kept, .prefetch = prefetches(plan, PrefetchAt::read)};
         code.set_bases(first, next.row, next.part);
         code.emit({&second, &first}, 1);
         return flatten(next, next_kept, after_first_sweep(code, first));
@@ -118,7 +124,7 @@ void emit_rot(FunctionBuilder& b, SweepCode& code) {
 
   ScalarValues scalars;
   const Cursor cursor = unflatten(last, kept, scalars);
-  SweepJob epilogue{.step = kSecondSweep, .scalars = scalars, .kept = &kept};
+  SweepJob epilogue{.step = kSecondSweep, .parts = tile_parts, .scalars = scalars, .kept = &kept};
   code.set_bases(epilogue, cursor.row, cursor.part);
   code.emit({&epilogue}, kAllLines);
   b.CreateBr(done);
@@ -128,28 +134,33 @@ void emit_rot(FunctionBuilder& b, SweepCode& code) {
 void emit_pipe(FunctionBuilder& b, SweepCode& code) {
   const Plan& plan = b.plan();
   const std::vector<ValueId> used = code.scalars_used(kSecondSweep);
-  const std::int64_t lag = plan.host().groups_per_block;  // a power of two
-  llvm::Value* total = b.CreateMul(b.CreateSub(row_end(b), row_begin(b)), b.i64(plan.parts_per_row()));
+  const int tile_parts = plan.host().tile_parts;
+  const std::int64_t lag = plan.host().groups_per_block / tile_parts;  // in tiles; a power of two
+  llvm::Value* total = b.CreateMul(b.CreateSub(row_end(b), row_begin(b)), b.i64(tiles_per_row(plan)));
 
-  // The scalars of the `lag` parts under way, a ring for each value.
+  // The scalars of the `lag` tiles under way, a ring for each value.
+  llvm::Type* of_tile = b.f32(tile_parts == 1 ? 0 : tile_parts);
   std::map<ValueId, llvm::Value*> ring;
-  for (ValueId id : used) ring[id] = b.CreateAlloca(b.getFloatTy(), b.i64(lag));
-  auto slot = [&](ValueId id, llvm::Value* index) { return b.address(ring.at(id), b.CreateAnd(index, b.i64(lag - 1)), 4); };
+  for (ValueId id : used) ring[id] = b.CreateAlloca(of_tile, b.i64(lag));
+  auto slot = [&](ValueId id, llvm::Value* index) {
+    return b.address(ring.at(id), b.CreateAnd(index, b.i64(lag - 1)), 4 * std::int64_t{tile_parts});
+  };
   auto put = [&](llvm::Value* index, const ScalarValues& values) {
-    for (ValueId id : used) b.CreateStore(values.at(id), slot(id, index));
+    for (ValueId id : used) b.CreateAlignedStore(values.at(id), slot(id, index), llvm::Align(4));
   };
   auto get = [&](llvm::Value* index) {
-    ScalarValues values;
-    for (ValueId id : used) values[id] = b.CreateLoad(b.getFloatTy(), slot(id, index));
-    return values;
+    std::map<ValueId, ScalarPlace> places;
+    for (ValueId id : used) places[id] = {slot(id, index)};
+    return places;
   };
   auto first_job = [&](Cursor cursor) {
-    SweepJob job{.step = kFirstSweep, .prefetch = prefetches(plan, PrefetchAt::read)};
+    SweepJob job{.step = kFirstSweep, .parts = tile_parts, .prefetch = prefetches(plan, PrefetchAt::read)};
     code.set_bases(job, cursor.row, cursor.part);
     return job;
   };
-  auto second_job = [&](Cursor cursor, ScalarValues scalars) {
-    SweepJob job{.step = kSecondSweep, .scalars = std::move(scalars)};
+  auto second_job = [&](Cursor cursor, const std::map<ValueId, ScalarPlace>& scalars) {
+    SweepJob job{.step = kSecondSweep, .parts = tile_parts};
+    code.set_scalars(job, scalars);
     code.set_bases(job, cursor.row, cursor.part);
     return job;
   };
@@ -234,9 +245,10 @@ class SplitForm {
   }
 
   // Of the part `index` of the block. Partial sums have a place for every part; results that are one for a group, a place a group.
-  llvm::Value* place(ValueId id, llvm::Value* index) {
-    if (code_.is_coarse(id)) index = b_.CreateUDiv(index, b_.i64(plan_.parts_per_group));
-    return b_.address(arrays_.at(id), index, 4);
+  ScalarPlace place(ValueId id, llvm::Value* index) {
+    const bool coarse = code_.is_coarse(id);
+    if (coarse) index = b_.CreateUDiv(index, b_.i64(plan_.parts_per_group));
+    return {b_.address(arrays_.at(id), index, 4), coarse ? plan_.parts_per_group : 1};
   }
 
   void emit_block(llvm::Value* row, llvm::Value* first_group, llvm::Value* groups) {
@@ -262,14 +274,21 @@ class SplitForm {
     auto one_row = [&](llvm::Value* r) {
       llvm::Value* this_row = b_.CreateAdd(row, r);
       llvm::Value* first_index = b_.CreateMul(r, parts);  // whole rows: `parts` is all parts of a row
-      b_.loop("part", b_.i64(0), parts, 1, [&](llvm::Value* p) {
+      auto tile = [&](llvm::Value* p, int count) {
         llvm::Value* index = b_.CreateAdd(first_index, p);
-        SweepJob job{.step = step, .prefetch = prefetch};
-        for (ValueId id : code_.scalars_used(step)) job.scalars[id] = b_.CreateLoad(b_.getFloatTy(), place(id, index));
+        SweepJob job{.step = step, .parts = count, .prefetch = prefetch};
+        std::map<ValueId, ScalarPlace> places;
+        for (ValueId id : code_.scalars_used(step)) places[id] = place(id, index);
+        code_.set_scalars(job, places);
         code_.set_bases(job, this_row, b_.CreateAdd(first_part, p));
         code_.emit({&job}, kAllLines);
-        for (const auto& [id, sum] : code_.finish_sums(job)) b_.CreateStore(sum, b_.address(arrays_.at(id), index, 4));
-      });
+        for (const auto& [id, sum] : code_.finish_sums(job))
+          b_.CreateAlignedStore(sum, b_.address(arrays_.at(id), index, 4), llvm::Align(4));
+      };
+      const std::int64_t tile_parts = shape_.tile_parts, left = plan_.parts_per_row() % tile_parts;
+      llvm::Value* whole = left == 0 ? parts : b_.CreateAnd(parts, b_.i64(-tile_parts));  // a power of two
+      b_.loop("tile", b_.i64(0), whole, tile_parts, [&](llvm::Value* p) { tile(p, shape_.tile_parts); });
+      if (left != 0) b_.loop("last_tile", whole, parts, tile_parts, [&](llvm::Value* p) { tile(p, static_cast<int>(left)); });
     };
     if (shape_.rows_per_block == 1)
       one_row(b_.i64(0));

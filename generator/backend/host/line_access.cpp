@@ -36,30 +36,59 @@ llvm::Value* LineAccess::load_vector(llvm::Value* address, llvm::Type* element, 
 LineValue LineAccess::load(llvm::Value* base, Dtype dtype, const Line& line) {
   llvm::Value* address = b_.address(base, line.offset, size_bytes(dtype));
   if (line.order == LaneOrder::even_odd) {
-    if (dtype == Dtype::f32) {  // a weight: two vectors in memory order, sorted into even and odd
-      llvm::Value* both = b_.CreateAlignedLoad(b_.f32(2 * line.lanes), address, llvm::Align(1));
-      std::vector<int> even, odd;
-      for (int lane = 0; lane < line.lanes; ++lane) {
-        even.push_back(2 * lane);
-        odd.push_back(2 * lane + 1);
-      }
-      return {b_.CreateShuffleVector(both, even), b_.CreateShuffleVector(both, odd)};
-    }
     if (dtype == Dtype::bf16) {
       llvm::Value* pairs = b_.CreateAlignedLoad(b_.vector_of(b_.getInt32Ty(), line.lanes), address, llvm::Align(1));
       return {b_.CreateBitCast(b_.CreateShl(pairs, bits32(b_, pairs, 16)), b_.f32(line.lanes)),
               b_.CreateBitCast(b_.CreateAnd(pairs, bits32(b_, pairs, 0xffff0000u)), b_.f32(line.lanes))};
     }
-    llvm::Value* pairs = b_.CreateAlignedLoad(b_.vector_of(b_.getInt16Ty(), 2 * line.lanes), address, llvm::Align(1));
-    std::vector<int> even, odd;
-    for (int lane = 0; lane < line.lanes; ++lane) {
-      even.push_back(2 * lane);
-      odd.push_back(2 * lane + 1);
-    }
-    return widen({b_.CreateShuffleVector(pairs, even), b_.CreateShuffleVector(pairs, odd)}, dtype);
+    return split_pairs(b_.CreateAlignedLoad(b_.vector_of(storage_type(b_, dtype), 2 * line.lanes), address, llvm::Align(1)), dtype,
+                       line);
   }
   llvm::Value* vector = load_vector(address, storage_type(b_, dtype), line);
   return dtype == Dtype::f32 ? LineValue{vector} : widen({vector}, dtype);
+}
+
+// From all elements of a line in memory order, as they are stored, to even and odd ones.
+LineValue LineAccess::split_pairs(llvm::Value* both, Dtype dtype, const Line& line) {
+  std::vector<int> even, odd;
+  for (int lane = 0; lane < line.lanes; ++lane) {
+    even.push_back(2 * lane);
+    odd.push_back(2 * lane + 1);
+  }
+  const Values halves = {b_.CreateShuffleVector(both, even), b_.CreateShuffleVector(both, odd)};
+  return dtype == Dtype::f32 ? halves : widen(halves, dtype);
+}
+
+LineValue LineAccess::load_repeated(llvm::Value* base, Dtype dtype, const Line& line, std::int64_t period) {
+  const std::int64_t begin = line.first % period;
+  // At most two stretches of the tensor, the second from its start; a shuffle repeats them where the line has more.
+  const auto head = static_cast<int>(std::min<std::int64_t>(period - begin, line.elements));
+  const auto rest = static_cast<int>(std::min<std::int64_t>(begin, line.elements - head));
+  auto stretch = [&](std::int64_t from, int count) {
+    llvm::Value* address = b_.address(base, b_.i64(from), size_bytes(dtype));
+    return static_cast<llvm::Value*>(b_.CreateAlignedLoad(b_.vector_of(storage_type(b_, dtype), count), address, llvm::Align(1)));
+  };
+  llvm::Value* first = stretch(begin, head);
+  llvm::Value* second = rest > 0 ? stretch(0, rest) : llvm::PoisonValue::get(first->getType());
+  const int width = std::max(head, rest), all = line.lanes * line.vectors();
+  auto widened = [&](llvm::Value* vector) {
+    std::vector<int> lanes(static_cast<std::size_t>(width), llvm::PoisonMaskElem);
+    for (int lane = 0; lane < lanes_of(vector); ++lane) lanes[static_cast<std::size_t>(lane)] = lane;
+    return b_.CreateShuffleVector(vector, lanes);
+  };
+  std::vector<int> lanes;
+  for (int lane = 0; lane < all; ++lane) {
+    const auto element = static_cast<int>((begin + std::min(lane, line.elements - 1)) % period);
+    lanes.push_back(element >= begin ? static_cast<int>(element - begin) : width + element);
+  }
+  llvm::Value* vector = b_.CreateShuffleVector(widened(first), widened(second), lanes);
+  if (line.order == LaneOrder::even_odd) return split_pairs(vector, dtype, line);
+  return dtype == Dtype::f32 ? LineValue{vector} : widen({vector}, dtype);
+}
+
+llvm::Value* LineAccess::load_scalars(llvm::Value* address, Dtype dtype, int count) {
+  llvm::Value* values = b_.CreateAlignedLoad(b_.vector_of(storage_type(b_, dtype), count), address, llvm::Align(1));
+  return dtype == Dtype::f32 ? values : widen({values}, dtype).front();
 }
 
 llvm::Value* LineAccess::load_scalar(llvm::Value* address, Dtype dtype) {

@@ -10,10 +10,11 @@
 namespace headnorm::host {
 
 struct Line {
-  llvm::Value* offset = nullptr;  // of the first element within the part, in elements
+  llvm::Value* offset = nullptr;  // of the first element within the part or tile, in elements
   LaneOrder order = LaneOrder::memory;
-  int elements = 0;  // valid elements; lanes past them are 0 when loaded and untouched when stored
-  int lanes = 0;     // of each vector
+  int elements = 0;        // valid elements; lanes past them are 0 when loaded and untouched when stored
+  int lanes = 0;           // of each vector
+  std::int64_t first = 0;  // the offset, in straight code
 
   int vectors() const { return order == LaneOrder::even_odd ? 2 : 1; }
   bool full() const { return elements == lanes * vectors(); }
@@ -28,7 +29,10 @@ class LineAccess {
 
   // `base` addresses the part's first element of a tensor of `dtype`. Any alignment.
   LineValue load(llvm::Value* base, Dtype dtype, const Line& line);
+  // From a tensor of `period` elements, to which offsets wrap around. Straight code only.
+  LineValue load_repeated(llvm::Value* base, Dtype dtype, const Line& line, std::int64_t period);
   llvm::Value* load_scalar(llvm::Value* address, Dtype dtype);
+  llvm::Value* load_scalars(llvm::Value* address, Dtype dtype, int count);
 
   // Narrowed to `dtype` and back, every vector on its own; and the narrowing alone (16-bit lanes).
   Values narrow(const LineValue& value, Dtype dtype);
@@ -39,6 +43,7 @@ class LineAccess {
 
  private:
   llvm::Value* load_vector(llvm::Value* address, llvm::Type* element, const Line& line);
+  LineValue split_pairs(llvm::Value* both, Dtype dtype, const Line& line);
   llvm::Value* f32_from_bf16(llvm::Value* bits);
   llvm::Value* f32_from_f16(llvm::Value* bits);
   llvm::Value* bf16_from_f32(llvm::Value* value);

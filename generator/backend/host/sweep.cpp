@@ -26,6 +26,14 @@ bool has_f32_input(const KernelSpec& spec) {
   return false;
 }
 
+// As many vectors as a power of two.
+llvm::Value* add_in_pairs(FunctionBuilder& b, Values vectors) {
+  for (std::size_t half = vectors.size() / 2; half > 0; half /= 2) {
+    for (std::size_t k = 0; k < half; ++k) vectors[k] = b.CreateFAdd(vectors[k], vectors[k + half]);
+  }
+  return vectors[0];
+}
+
 }  // namespace
 
 SweepCode::SweepCode(FunctionBuilder& builder, const Program& program)
@@ -135,25 +143,22 @@ void SweepCode::evaluate_scalars(const Step& step, Which which, ScalarValues& va
   }
 }
 
-// Lines after the full ones: one in memory order if a whole vector is left, then what remains in the narrowest vector that holds
-// it.
-std::vector<Line> SweepCode::tail_lines() const {
+// Of a stretch of a row in straight code: full lines; then, in memory order, a whole vector if one is left, and what remains in the
+// narrowest vector that holds it.
+std::vector<Line> SweepCode::lines_of(std::int64_t begin, std::int64_t end) const {
   std::vector<Line> lines;
-  std::int64_t offset = shape_.lines_per_part * shape_.line_elements;
-  std::int64_t left = shape_.tail_elements;
-  while (left > 0) {
-    Line line;
-    line.offset = b_.i64(offset);
-    line.elements = static_cast<int>(std::min<std::int64_t>(left, shape_.lanes));
-    line.lanes = std::max(2, static_cast<int>(std::bit_ceil(static_cast<unsigned>(line.elements))));
-    lines.push_back(line);
-    offset += line.elements;
-    left -= line.elements;
+  for (; begin + shape_.line_elements <= end; begin += shape_.line_elements)
+    lines.push_back({b_.i64(begin), shape_.order, shape_.line_elements, shape_.lanes, begin});
+  while (begin < end) {
+    const auto left = static_cast<int>(std::min<std::int64_t>(end - begin, shape_.lanes));
+    const int lanes = std::max(2, static_cast<int>(std::bit_ceil(static_cast<unsigned>(left))));
+    lines.push_back({b_.i64(begin), LaneOrder::memory, left, lanes, begin});
+    begin += left;
   }
   return lines;
 }
 
-// What is the same for all lines goes in front of them: scalars of the sweep itself, and vectors of the scalars.
+// What is the same for all lines goes in front of them: scalars of the sweep itself, and vectors of the scalars of a single part.
 void SweepCode::begin(SweepJob& job) {
   const Step& step = program_.steps[job.step];
   for (ValueId id = 0; id < step.end; ++id) {
@@ -161,26 +166,26 @@ void SweepCode::begin(SweepJob& job) {
   }
   for (ValueId id = step.begin; id < step.end; ++id) {
     const Instruction& instruction = at(id);
-    if (instruction.op == Op::load && instruction.domain != Domain::element)
-      job.scalars[id] = access_.load_scalar(job.base[static_cast<std::size_t>(instruction.operand)], instruction.dtype);
+    if (instruction.op == Op::load && instruction.domain != Domain::element) job.scalars[id] = load_per_head(job, instruction);
   }
   evaluate_scalars(step, Which::all, job.scalars);
+  if (job.parts > 1) return;
   for (ValueId id : reductions(job.step))
     job.sums.lanes[id] = Values(static_cast<std::size_t>(shape_.accumulators), b_.constant(0.0, shape_.lanes));
   for (ValueId id = step.begin; id < step.end; ++id) {
     if (at(id).domain != Domain::element) continue;
     for (ValueId argument : at(id).arguments) {
-      if (argument != kNoValue && at(argument).domain != Domain::element)
-        job.splats[argument][shape_.lanes] = b_.splat(job.scalars.at(argument), shape_.lanes);
+      if (argument != kNoValue && at(argument).domain != Domain::element) splat_of_part(job, argument, 0, shape_.lanes);
     }
   }
 }
 
 LineValue SweepCode::argument(SweepJob& job, const std::map<ValueId, LineValue>& values, ValueId id, const Line& line) {
   if (at(id).domain == Domain::element) return values.at(id);
-  llvm::Value*& splat = job.splats[id][line.lanes];
-  if (splat != nullptr && line.lanes == shape_.lanes) return LineValue(static_cast<std::size_t>(line.vectors()), splat);
-  return LineValue(static_cast<std::size_t>(line.vectors()), b_.splat(job.scalars.at(id), line.lanes));
+  LineValue value;
+  for (int k = 0; k < line.vectors(); ++k)
+    value.push_back(job.parts > 1 ? tile_argument(job, id, line, k) : splat_of_part(job, id, 0, line.lanes));
+  return value;
 }
 
 void SweepCode::emit_prefetch(SweepJob& job, const Line& line, std::int64_t line_index) {
@@ -206,6 +211,10 @@ void SweepCode::accumulate(SweepJob& job, ValueId id, const LineValue& a, const 
                            std::int64_t line_index) {
   for (int k = 0; k < line.vectors(); ++k) {
     const auto v = static_cast<std::size_t>(k);
+    if (job.parts > 1) {
+      accumulate_tile(job, id, a[v], b[v], parts_of_lanes(line, k, plan_.part_elements));
+      continue;
+    }
     if (line.lanes != shape_.lanes) {
       job.sums.leftover[id].push_back(b_.CreateFMul(a[v], b[v]));
       continue;
@@ -231,7 +240,7 @@ void SweepCode::emit_line(SweepJob& job, const Line& line, std::int64_t line_ind
     }
     if (instruction.domain != Domain::element) continue;
     if (instruction.op == Op::load) {
-      values[id] = access_.load(job.base[static_cast<std::size_t>(instruction.operand)], instruction.dtype, line);
+      values[id] = load_element(job, instruction, line);
       continue;
     }
     if (instruction.op == Op::store) {
@@ -266,24 +275,21 @@ void SweepCode::emit_line(SweepJob& job, const Line& line, std::int64_t line_ind
 
 void SweepCode::emit(const std::vector<SweepJob*>& jobs, int chunk_lines) {
   for (SweepJob* job : jobs) begin(*job);
-  const std::vector<Line> tail = tail_lines();
-  const std::int64_t lines = shape_.lines_per_part;
-  const std::int64_t all = lines + static_cast<std::int64_t>(tail.size());
-  for (SweepJob* job : jobs) {
-    if (job->keep != nullptr) job->keep->assign(static_cast<std::size_t>(all), {});
-  }
-  std::int64_t first = 0;
+  std::int64_t first = 0;  // line of straight code
   if (!shape_.unrolled) {
     emit_loop(jobs, chunk_lines);
     const std::int64_t turn = std::max<std::int64_t>(kLoopTurnLines, shape_.accumulators);
-    first = lines / turn * turn;
+    first = shape_.lines_per_part / turn * turn;
   }
-  for (; first < all; first += chunk_lines) {
+  const std::vector<Line> lines = lines_of(first * shape_.line_elements, jobs.front()->parts * plan_.part_elements);
+  for (SweepJob* job : jobs) {
+    if (job->keep != nullptr) job->keep->assign(lines.size(), {});
+  }
+  const auto chunk = static_cast<std::size_t>(chunk_lines);
+  for (std::size_t begin = 0; begin < lines.size(); begin += chunk) {
     for (SweepJob* job : jobs) {
-      for (std::int64_t index = first; index < std::min(all, first + chunk_lines); ++index) {
-        const Line full{b_.i64(index * shape_.line_elements), shape_.order, shape_.line_elements, shape_.lanes};
-        emit_line(*job, index < lines ? full : tail[static_cast<std::size_t>(index - lines)], index);
-      }
+      for (std::size_t k = begin; k < std::min(lines.size(), begin + chunk); ++k)
+        emit_line(*job, lines[k], first + static_cast<std::int64_t>(k));
     }
   }
 }
@@ -327,12 +333,15 @@ void SweepCode::emit_loop(const std::vector<SweepJob*>& jobs, int chunk_lines) {
 
 ScalarValues SweepCode::finish_sums(SweepJob& job) {
   ScalarValues totals;
-  for (auto& [id, sums] : job.sums.lanes) {
-    Values level = sums;
-    for (std::size_t half = level.size() / 2; half > 0; half /= 2) {
-      for (std::size_t k = 0; k < half; ++k) level[k] = b_.CreateFAdd(level[k], level[k + half]);
-    }
-    llvm::Value* total = shape_.lines_per_part > 0 || job.sums.leftover[id].empty() ? b_.sum_of_lanes(level[0]) : nullptr;
+  for (const auto& [id, tile] : job.sums.tile) {
+    std::vector<LaneSums> vectors;
+    for (const auto& [parts, sums] : tile) vectors.push_back({add_in_pairs(b_, sums.accumulators), parts});
+    totals[id] = sum_of_parts(b_, std::move(vectors), job.parts);
+  }
+  for (const auto& [id, sums] : job.sums.lanes) {
+    llvm::Value* sum_of_vectors = add_in_pairs(b_, sums);
+    const bool has_whole_vectors = plan_.part_elements >= shape_.lanes || job.sums.leftover[id].empty();
+    llvm::Value* total = has_whole_vectors ? b_.sum_of_lanes(sum_of_vectors) : nullptr;
     for (llvm::Value* leftover : job.sums.leftover[id]) {
       llvm::Value* sum = b_.sum_of_lanes(leftover);
       total = total == nullptr ? sum : b_.CreateFAdd(total, sum);
