@@ -14,49 +14,9 @@
 namespace headnorm::cli {
 namespace {
 
-constexpr VerbEntry kVerbs[] = {
-    {"presets", "shapes of published models",
-     "  headnorm presets\n"
-     "  headnorm presets qwen3 --json",
-     make_presets_verb},
-    {"devices", "what kernels can run on here",
-     "  headnorm devices\n"
-     "  headnorm devices --json",
-     make_devices_verb},
-    {"doctor", "what is installed or missing, and the remedy",
-     "  headnorm doctor\n"
-     "  headnorm doctor --db tuned",
-     make_doctor_verb},
-    {"generate", "write the kernel of a shape: PTX, object code, listings",
-     "  headnorm generate --preset wide-vit-4096 --target sm_90 --emit ptx -o norm.ptx\n"
-     "  headnorm generate --width 1024 --gate seednorm --target host --emit asm",
-     make_generate_verb},
-    {"explain", "what a kernel computes, its plan, its bytes and time at best",
-     "  headnorm explain --preset qwen3-8b --target sm_90\n"
-     "  headnorm explain --width 4096 --schedule form=rot,store=nt",
-     make_explain_verb},
-    {"tune", "search, verify, measure and store schedules of a shape",
-     "  headnorm tune --preset wide-vit-4096 --rows 1,64,12608 --db tuned\n"
-     "  headnorm tune --width 768 --rows 4096 --search random --budget 30s --seed 7",
-     make_tune_verb},
-    {"run", "run the kernel that the database serves on .npy files",
-     "  headnorm run --preset wide-vit-4096 --input x.npy --output y.npy\n"
-     "  headnorm run --width 768 --residual add --input x.npy --residual-input r.npy --gamma g.npy --output y.npy",
-     make_run_verb},
-    {"verify", "compare kernels with double precision",
-     "  headnorm verify --grid standard\n"
-     "  headnorm verify --preset dit-xl-2 --rows 1,64",
-     make_verify_verb},
-    {"db", "what a database holds, and whether it is whole",
-     "  headnorm db list\n"
-     "  headnorm db show 3f2a --db tuned\n"
-     "  headnorm db check --json",
-     make_db_verb},
-};
-
 std::vector<std::string> verb_names() {
   std::vector<std::string> names;
-  for (const VerbEntry& entry : kVerbs) names.push_back(entry.name);
+  for (const VerbEntry& entry : verbs()) names.push_back(entry.name);
   return names;
 }
 
@@ -173,21 +133,16 @@ int run_verb(Verb& verb, const Context& context) {
 int run_command(int argc, const char* const* argv, const Environment& environment) {
   const CommandLine line = read_command_line(argc, argv);
   Context context{.environment = environment, .verb = line.verb};
-  const VerbEntry* entry = std::ranges::find_if(kVerbs, [&](const VerbEntry& known) { return line.verb == known.name; });
-  if (entry == std::end(kVerbs)) entry = nullptr;
   CLI::App app("Generates, tunes, stores and runs kernels of multi-head RMSNorm and its family.", "headnorm");
-  bool version = false, json = false;
-  app.add_flag("--version", version, "the version, and nothing else");
-  app.add_flag("--json", json, "one JSON document on standard output");
+  CommandOptions options;
+  declare_command(app, options);
   app.footer(
       "'headnorm VERB --help' explains a verb. Exit codes: 0 right, 1 a check failed, 2 usage, 3 environment,\n"
       "70 internal error, 75 interrupted (the same command resumes).");
   std::unique_ptr<Verb> verb;
-  for (const VerbEntry& known : kVerbs) {
-    CLI::App* command = app.add_subcommand(known.name, known.summary);
-    command->add_flag("--json", json, "one JSON document on standard output");
-    command->footer(fmt::format("Examples:\n{}", known.examples));
-    if (&known != entry) continue;
+  for (const VerbEntry& known : verbs()) {
+    CLI::App* command = add_verb(app, known, options);
+    if (line.verb != known.name) continue;
     verb = known.make();
     verb->declare(*command);
   }
@@ -196,7 +151,7 @@ int run_command(int argc, const char* const* argv, const Environment& environmen
   if (context.json && json_flag != "--json")
     return print_error(context,
                        user_error(fmt::format("--json is a flag, and '{}' gives it a value", json_flag), "give --json alone"));
-  if (entry == nullptr && !line.verb.empty()) return print_error(context, unknown_verb(line.verb));
+  if (verb == nullptr && !line.verb.empty()) return print_error(context, unknown_verb(line.verb));
   try {
     std::vector<std::string> reversed(line.arguments.rbegin(), line.arguments.rend());
     app.parse(std::move(reversed));
@@ -207,7 +162,7 @@ int run_command(int argc, const char* const* argv, const Environment& environmen
   } catch (const CLI::ParseError& failure) {
     return print_error(context, parse_failure(app, line.verb, failure));
   }
-  if (version) {
+  if (options.version) {
     context.verb = "version";
     return print_report(context, text_report(fmt::format("headnorm {}\n", HEADNORM_VERSION)));
   }

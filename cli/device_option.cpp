@@ -9,11 +9,10 @@
 #include "cli/suggest.h"
 #include "cli/text_option.h"
 #include "core/text.h"
+#include "runtime/host/host_device.h"
 
 namespace headnorm::cli {
 namespace {
-
-constexpr std::int64_t kMostThreads = 1024;
 
 struct LibraryCloser {
   void operator()(void* library) const { ::dlclose(library); }
@@ -42,8 +41,8 @@ Error not_this_device(const std::string& device, const std::string& why) {
 Result<int> parse_threads(const std::optional<std::string>& text) {
   if (!text) return 0;
   HEADNORM_TRY(const std::int64_t threads, text::parse_integer(*text, "--threads"));
-  if (threads < 1 || threads > kMostThreads)
-    return user_error(fmt::format("--threads {} is outside 1 to {}", threads, kMostThreads),
+  if (threads < 1 || threads > host::kMaxThreads)
+    return user_error(fmt::format("--threads {} is outside 1 to {}", threads, host::kMaxThreads),
                       "leave it out for one thread per core that this process may use");
   return static_cast<int>(threads);
 }
@@ -67,8 +66,10 @@ Result<std::unique_ptr<Device>> open_device(const DeviceOption& option) {
   }
   if (kind == "emulator" || kind == "model") return not_this_device(name, "");
   return user_error(fmt::format("'{}' is not a device", name),
-                    suggestion(name, {"host", "cuda:0", "emulator"}) + "use --device host; 'headnorm devices' lists what there is");
+                    suggestion(name, device_names()) + "use --device host; 'headnorm devices' lists what there is");
 }
+
+std::vector<std::string> device_names() { return {"host", "cuda:0", "emulator"}; }
 
 Json device_json(const DeviceInfo& info) {
   return {{"name", info.name},     {"kind", info.kind},

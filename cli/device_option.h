@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/report.h"
 #include "runtime/device.h"
@@ -23,6 +24,9 @@ struct DeviceOption {
 
 // Errors: no such kind of device (user); a kind that this version does not run on, or that is missing here (environment).
 Result<std::unique_ptr<Device>> open_device(const DeviceOption& option);
+
+// Those that are worth naming to a user; whether they are here is another matter.
+std::vector<std::string> device_names();
 
 Json device_json(const DeviceInfo& info);
 

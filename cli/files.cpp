@@ -53,19 +53,17 @@ Error file_error(const fs::path& path, std::string_view action, int reason) {
   return environment_error(fmt::format("'{}' cannot be {}: {}", path.string(), action, std::strerror(reason)), remedy_of(reason));
 }
 
-bool write_all(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return true;
+// Leaves the reason of a failure in errno.
+bool write_bytes(int file, std::string_view bytes) {
+  FileOps operations;
+  const int status = write_all(operations, file, bytes);
+  if (status < 0) errno = -status;
+  return status == 0;
 }
 
 Result<void> write_directly(const fs::path& path, std::string_view bytes) {
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file.is_open() || !write_all(file.number(), bytes) || !file.close()) return file_error(path, "written", errno);
+  if (!file.is_open() || !write_bytes(file.number(), bytes) || !file.close()) return file_error(path, "written", errno);
   return {};
 }
 
@@ -113,32 +111,42 @@ bool is_special_file(const fs::path& path) {
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-Result<std::string> read_file(const fs::path& path) {
+Result<InputFile> InputFile::open(const fs::path& path) {
   // Without O_NONBLOCK a pipe would be waited for.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  InputFile file(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  if (!file.is_open() || ::fstat(file.number(), &status) != 0) return file_error(path, "read", errno);
+  if (!file.descriptor_.valid() || ::fstat(file.descriptor_.get(), &status) != 0) return file_error(path, "read", errno);
   if (S_ISDIR(status.st_mode)) return file_error(path, "read", EISDIR);
   if (!S_ISREG(status.st_mode))
     return environment_error(fmt::format("'{}' cannot be read: it is not a regular file", path.string()),
                              "save the array to a file, and name that");
+  file.size_ = static_cast<std::uint64_t>(status.st_size);
+  return file;
+}
+
+Result<std::string> InputFile::read(std::uint64_t offset, std::uint64_t size) const {
   std::string bytes;
   try {
-    bytes.resize(static_cast<std::size_t>(status.st_size) + 1);  // one more, to see the end
-    std::size_t filled = 0;
-    for (;;) {
-      if (filled == bytes.size()) bytes.resize(filled + 65536);
-      const ssize_t count = ::read(file.number(), bytes.data() + filled, bytes.size() - filled);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return file_error(path, "read", errno);
-      if (count == 0) break;
-      filled += static_cast<std::size_t>(count);
-    }
-    bytes.resize(filled);
+    bytes.resize(size);
   } catch (const std::exception&) {  // bad_alloc, length_error
-    return environment_error(fmt::format("'{}' does not fit in memory", path.string()), "give a smaller file");
+    return environment_error(fmt::format("'{}': {} bytes do not fit in memory", path_.string(), size), "give a smaller array");
+  }
+  for (std::size_t filled = 0; filled < bytes.size();) {
+    const ssize_t count =
+        ::pread(descriptor_.get(), bytes.data() + filled, bytes.size() - filled, static_cast<off_t>(offset + filled));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return file_error(path_, "read", errno);
+    if (count == 0)
+      return environment_error(fmt::format("'{}' became shorter while it was read", path_.string()),
+                               "give the command again when nothing writes to the file");
+    filled += static_cast<std::size_t>(count);
   }
   return bytes;
+}
+
+Result<std::string> read_file(const fs::path& path) {
+  HEADNORM_TRY(const InputFile file, InputFile::open(path));
+  return file.read(0, file.size());
 }
 
 Result<void> write_file(const fs::path& path, std::string_view bytes) {
@@ -150,7 +158,7 @@ Result<void> write_file(const fs::path& path, std::string_view bytes) {
   fs::path temporary;
   FileDescriptor file = create_temporary(target, temporary);
   if (!file.is_open()) return file_error(path, "written", errno);
-  const bool written = write_all(file.number(), bytes) && ::fsync(file.number()) == 0 && file.close() &&
+  const bool written = write_bytes(file.number(), bytes) && ::fsync(file.number()) == 0 && file.close() &&
                        ::rename(temporary.c_str(), target.c_str()) == 0;
   if (written) return {};
   const int reason = errno;

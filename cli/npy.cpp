@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cli/files.h"
+#include "cli/report.h"
 #include "core/text.h"
 
 namespace headnorm::cli {
@@ -13,16 +14,6 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kAlignment = 64;
 constexpr int kMostDimensions = 32;  // NumPy's own limit
-
-// Texts of a file as they may be printed: control bytes do not reach a terminal.
-std::string printable(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    escaped += byte < 0x20 || byte >= 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
-  }
-  return escaped;
-}
 
 Error malformed(std::string what) {
   return user_error("not a NumPy file that headnorm reads: " + std::move(what),

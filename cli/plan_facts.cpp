@@ -85,16 +85,6 @@ Json operations_json(const Work& work, std::int64_t rows) {
           {"flops_per_byte", flops / static_cast<double>(work.traffic.total_bytes(rows))}};
 }
 
-const std::vector<RooflineDevice>& roofline_devices() {
-  static const std::vector<RooflineDevice> list = {
-      {"a100", "A100 80GB", 2039, 19500},
-      {"h100", "H100 SXM", 3350, 67000},
-      {"h200", "H200", 4800, 67000},
-      {"b200", "B200", 8000, 75000},
-  };
-  return list;
-}
-
 double roofline_us(const RooflineDevice& device, const Work& work, std::int64_t rows) {
   return std::max(bytes_us(device, work, rows), flops_us(device, work, rows));
 }
@@ -107,7 +97,8 @@ Json roofline_json(const std::vector<RooflineDevice>& devices, const Work& work,
                     {"title", device.title},
                     {"gb_per_s", device.gb_per_s},
                     {"time_us", roofline_us(device, work, rows)},
-                    {"bound", memory ? "memory" : "arithmetic"}});
+                    {"bound", memory ? "memory" : "arithmetic"},
+                    {"source", device.source}});
   }
   return list;
 }

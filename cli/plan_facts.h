@@ -2,6 +2,7 @@
 // devices.
 #pragma once
 
+#include "cli/device_models.h"
 #include "cli/report.h"
 #include "core/plan.h"
 
@@ -16,14 +17,6 @@ struct Work {
 Result<Work> count_work(const KernelSpec& spec);
 Json bytes_json(const Work& work, std::int64_t rows);
 Json operations_json(const Work& work, std::int64_t rows);
-
-// Peak rates of a device, as its maker states them or as they were measured.
-struct RooflineDevice {
-  std::string name, title;
-  double gb_per_s = 0;
-  double f32_gflop_per_s = 0;  // 0: not known, and not counted
-};
-const std::vector<RooflineDevice>& roofline_devices();
 
 // The longer of moving the bytes and doing the operations at peak rates, in microseconds.
 double roofline_us(const RooflineDevice& device, const Work& work, std::int64_t rows);

@@ -1,6 +1,7 @@
 #include "cli/presets.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -37,6 +38,16 @@ std::vector<Preset> read_presets() {
   return list;
 }
 
+// Presets of stat rms whose names begin as that of `preset`: for a row of an ablation the other rows.
+std::vector<std::string> relatives(const Preset& preset) {
+  const std::string family = preset.name.substr(0, preset.name.find('-') + 1);
+  std::vector<std::string> names;
+  for (const Preset& other : presets()) {
+    if (other.stat == "rms" && other.name.starts_with(family)) names.push_back(other.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 const std::vector<Preset>& presets() {
@@ -57,7 +68,7 @@ Result<const Preset*> find_preset(std::string_view name) {
 Result<KernelSpec> preset_spec(const Preset& preset) {
   if (preset.stat != "rms")
     return user_error(fmt::format("preset '{}' needs stat {}, which this version does not do", preset.name, preset.stat),
-                      "choose a preset of stat rms, such as ablation-d256");
+                      fmt::format("there are {}", fmt::join(relatives(preset), ", ")));
   KernelSpec spec;
   spec.width = preset.width;
   spec.head_size = preset.head_size;

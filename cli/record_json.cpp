@@ -23,13 +23,15 @@ Json result_json(const Record& record) {
             {"samples", record.time.samples}}},
           {"bytes", record.bytes},
           {"gb_per_s", record.gb_per_s()},
-          {"copy_ratio", record.copy_ratio},
+          {"copy_ratio", record.copy_ratio > 0 ? Json(record.copy_ratio) : Json()},
           {"candidates",
            {{"legal", record.candidates.legal},
             {"verified", record.candidates.verified},
             {"measured", record.candidates.measured},
             {"rejected", rejected}}}};
 }
+
+std::string copy_ratio_text(const Record& record) { return record.copy_ratio > 0 ? fmt::format("{:.2f}", record.copy_ratio) : ""; }
 
 std::string short_spec(const KernelSpec& spec) {
   return fmt::format("{}/{} {}{}{}", spec.width, spec.head_size, to_text(spec.x_dtype), spec.has_residual() ? " residual" : "",

@@ -72,6 +72,15 @@ int print_error(const Context& context, const Error& error) {
   return print_report(context, {.document = Json::object(), .text = "", .exit_code = exit_code_of(error), .error = error});
 }
 
+std::string printable(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    escaped += byte < 0x20 || byte >= 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return escaped;
+}
+
 Json number_json(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";

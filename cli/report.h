@@ -45,6 +45,9 @@ void print_warning(const Context& context, std::string_view text);
 int print_report(const Context& context, const Report& report);
 int print_error(const Context& context, const Error& error);
 
+// Texts of a file as they may be printed: control bytes do not reach a terminal.
+std::string printable(std::string_view text);
+
 // A finite number, or "nan", "inf", "-inf", which JSON numbers cannot say.
 Json number_json(double value);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/files.h"
+#include "cli/npy.h"
 
 namespace headnorm::cli {
 namespace {
@@ -86,13 +87,13 @@ Result<void> load_input(Device& device, RunTensors& tensors, const KernelSpec& s
     return user_error(fmt::format("--residual {} takes a residual stream, and --residual-input is missing", to_text(spec.residual)),
                       "give --residual-input R.npy");
   }
-  HEADNORM_TRY(const NpyArray array, read_npy(*file));
+  HEADNORM_TRY(const FileTensor array, read_tensor(*file));
   const bool is_weight = option.operand != Operand::residual;
-  HEADNORM_CHECK(check_dtype(option.name, *file, array.header.dtype, operand_dtype(spec, option.operand),
+  HEADNORM_CHECK(check_dtype(option.name, *file, array.dtype, operand_dtype(spec, option.operand),
                              is_weight ? "--weight-dtype" : "--residual-dtype"));
-  HEADNORM_CHECK(check_shape(option.name, *file, array.header.shape,
-                             is_weight ? std::vector{operand_elements(spec, option.operand)} : x_shape));
-  return place(device, tensors, option.operand, array.data(), array.header.data_bytes);
+  HEADNORM_CHECK(
+      check_shape(option.name, *file, array.shape, is_weight ? std::vector{operand_elements(spec, option.operand)} : x_shape));
+  return place(device, tensors, option.operand, array.data(), array.data_bytes());
 }
 
 Result<void> place_outputs(Device& device, RunTensors& tensors, const KernelSpec& spec) {
@@ -113,12 +114,12 @@ Result<void> place_outputs(Device& device, RunTensors& tensors, const KernelSpec
 Result<void> store_output(Device& device, const KernelSpec& spec, Operand operand, const std::string& file,
                           const RunTensors& tensors, const std::vector<std::int64_t>& shape) {
   const Dtype dtype = operand_dtype(spec, operand);
-  std::string bytes = npy_header(dtype, shape);
+  std::string bytes = tensor_header(file, to_text(operand), dtype, shape);
   const std::size_t begin = bytes.size();
   const auto count = static_cast<std::size_t>(tensors.arguments.rows * spec.width * size_bytes(dtype));
   bytes.resize(begin + count);
   if (count > 0) HEADNORM_CHECK(device.copy_out(bytes.data() + begin, tensors.arguments.address(operand), count));
-  return write_file(file, bytes);
+  return write_file(parse_tensor_path(file).path, bytes);
 }
 
 }  // namespace
@@ -130,12 +131,13 @@ Result<void> check_files(const RunFiles& files) {
        {std::pair("--input", &files.input), std::pair("--residual-input", &files.residual), std::pair("--gamma", &files.gamma),
         std::pair("--alpha", &files.alpha), std::pair("--beta", &files.beta)}) {
     if (*file && (*file)->empty())
-      return user_error(fmt::format("the file name after {} is empty", name), fmt::format("give {} FILE.npy", name));
+      return user_error(fmt::format("the file name after {} is empty", name),
+                        fmt::format("give {} FILE.npy or FILE.safetensors:TENSOR", name));
   }
-  HEADNORM_CHECK(check_output("--output", *files.output));
+  HEADNORM_CHECK(check_tensor_output("--output", *files.output));
   if (!files.residual_output) return {};
-  HEADNORM_CHECK(check_output("--residual-output", *files.residual_output));
-  if (final_path(*files.residual_output) == final_path(*files.output))
+  HEADNORM_CHECK(check_tensor_output("--residual-output", *files.residual_output));
+  if (final_path(parse_tensor_path(*files.residual_output).path) == final_path(parse_tensor_path(*files.output).path))
     return user_error(
         fmt::format("--output '{}' and --residual-output '{}' are the same file", *files.output, *files.residual_output),
         "give two files");
@@ -148,16 +150,16 @@ Result<void> check_rows(const std::string& file, const std::vector<std::int64_t>
                     "reshape it to (rows, width)");
 }
 
-Result<RunTensors> load_tensors(Device& device, const KernelSpec& spec, const RunFiles& files, const NpyArray& input) {
+Result<RunTensors> load_tensors(Device& device, const KernelSpec& spec, const RunFiles& files, const FileTensor& input) {
   if (files.residual_output && !spec.has_residual())
     return user_error(fmt::format("--residual-output '{}' is given, and the kernel has no residual", *files.residual_output),
                       "leave it out, or add --residual add");
-  HEADNORM_CHECK(check_dtype("--input", *files.input, input.header.dtype, spec.x_dtype, "--dtype"));
+  HEADNORM_CHECK(check_dtype("--input", *files.input, input.dtype, spec.x_dtype, "--dtype"));
   RunTensors tensors;
-  HEADNORM_TRY(tensors.arguments.rows, count_rows(spec, *files.input, input.header.shape));
+  HEADNORM_TRY(tensors.arguments.rows, count_rows(spec, *files.input, input.shape));
   for (Operand operand : kOperands) tensors.arguments.stride(operand) = spec.width;
-  HEADNORM_CHECK(place(device, tensors, Operand::x, input.data(), input.header.data_bytes));
-  for (const InputOption& option : kInputs) HEADNORM_CHECK(load_input(device, tensors, spec, files, option, input.header.shape));
+  HEADNORM_CHECK(place(device, tensors, Operand::x, input.data(), input.data_bytes()));
+  for (const InputOption& option : kInputs) HEADNORM_CHECK(load_input(device, tensors, spec, files, option, input.shape));
   HEADNORM_CHECK(place_outputs(device, tensors, spec));
   return tensors;
 }

@@ -1,4 +1,4 @@
-// Run tensors: the operands of one launch, from .npy files into a device and back.
+// Run tensors: the operands of one launch, from files into a device and back.
 #pragma once
 
 #include <array>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/npy.h"
+#include "cli/tensor_file.h"
 #include "runtime/device.h"
 
 namespace headnorm::cli {
@@ -28,7 +28,7 @@ struct RunTensors {
 };
 
 // Every file must have the dtype and the shape that the spec asks for. Errors: of the files (user, environment), of the device.
-Result<RunTensors> load_tensors(Device& device, const KernelSpec& spec, const RunFiles& files, const NpyArray& input);
+Result<RunTensors> load_tensors(Device& device, const KernelSpec& spec, const RunFiles& files, const FileTensor& input);
 
 // `shape` is that of the input file.
 Result<void> store_outputs(Device& device, const KernelSpec& spec, const RunFiles& files, const RunTensors& tensors,

@@ -22,29 +22,29 @@ struct OptionRow {
 };
 
 constexpr OptionRow kOptionRows[] = {
-    {"--preset", &ShapeOptions::preset, "NAME", "a model's shape ('headnorm presets' lists them)"},
+    {"--preset", &ShapeOptions::preset, "PRESET", "a model's shape ('headnorm presets' lists them)"},
     {"--spec", &ShapeOptions::spec, "TEXT", "canonical text of a kernel ('headnorm explain' prints it)"},
     {"--width", &ShapeOptions::width, "D", "features of a row"},
-    {"--head-size", &ShapeOptions::head_size, "d|auto", "features of a head (auto: the divisor nearest 256)"},
+    {"--head-size", &ShapeOptions::head_size, "SIZE|auto", "features of a head (auto: the divisor nearest 256)"},
     {"--heads", &ShapeOptions::heads, "H", "number of heads, instead of --head-size"},
     {"--pass", &ShapeOptions::pass, "forward", "forward (backward: later)"},
     {"--stat", &ShapeOptions::stat, "rms", "rms (layernorm, none: later)"},
-    {"--dtype", &ShapeOptions::dtype, "f32|f16|bf16", "of x, residual, weights and y unless named (bf16)"},
+    {"--dtype", &ShapeOptions::dtype, "DTYPE", "f32, f16 or bf16: of x, residual, weights and y unless named (bf16)"},
     {"--residual-dtype", &ShapeOptions::residual_dtype, "DTYPE", "of the residual stream"},
     {"--weight-dtype", &ShapeOptions::weight_dtype, "DTYPE", "of gamma, alpha and beta"},
     {"--out-dtype", &ShapeOptions::out_dtype, "DTYPE", "of y"},
-    {"--weight", &ShapeOptions::weight, "FORM", "gamma: none, channel [D], shared [d] or head [H] (channel)"},
+    {"--weight", &ShapeOptions::weight, "none|channel|shared|head", "gamma: none, [D], [d] or [H] (channel)"},
     {"--weight-offset", &ShapeOptions::weight_offset, "NUMBER", "added to gamma (0); 1 for weights around zero"},
     {"--eps", &ShapeOptions::eps, "NUMBER", "inside the root (1e-6)"},
-    {"--residual", &ShapeOptions::residual, "MODE", "none, add (u to a tensor of its own) or inplace (none)"},
+    {"--residual", &ShapeOptions::residual, "none|add|inplace", "add: u to a tensor of its own (none)"},
     {"--residual-scale", &ShapeOptions::residual_scale, "NUMBER", "factor of the residual (1); DeepNorm's alpha"},
     {"--gate", &ShapeOptions::gate, "none|seednorm", "SeeDNorm's gate (none)"},
     {"--seed-heads", &ShapeOptions::seed_heads, "S", "heads of the gate's dot product (H)"},
     {"--seed-scale", &ShapeOptions::seed_scale, "NUMBER", "factor inside sigma (1)"},
-    {"--sigma", &ShapeOptions::sigma, "FORM", "tanh, sigmoid, softsign or hardtanh (tanh)"},
+    {"--sigma", &ShapeOptions::sigma, "tanh|sigmoid|softsign|hardtanh", "of the gate (tanh)"},
     {"--rounding", &ShapeOptions::rounding, "once|llama", "llama: cast before the weight (once)"},
-    {"--norm-input", &ShapeOptions::norm_input, "FORM", "rounded or unrounded sum is normalised (rounded)"},
-    {"--mode", &ShapeOptions::mode, "MODE", "default, or batch-invariant: the same bits with any schedule (default)"},
+    {"--norm-input", &ShapeOptions::norm_input, "rounded|unrounded", "which sum is normalised (rounded)"},
+    {"--mode", &ShapeOptions::mode, "default|batch-invariant", "the same bits with any schedule (default)"},
 };
 
 constexpr std::array kLaterOptions = {"--residual-gate", "--layer-scale",  "--modulation", "--silu-gate",
@@ -238,11 +238,17 @@ Result<Target> parse_target_option(const std::string& text) {
   return parse_target(text);
 }
 
+Result<AskedPlan> read_plan_options(const KernelSpec& spec, const PlanOptions& options) {
+  AskedPlan asked;
+  HEADNORM_TRY(asked.target, parse_target_option(options.target));
+  if (!options.schedule) return AskedPlan{asked.target, default_schedule(spec, asked.target)};
+  HEADNORM_TRY(asked.schedule, parse_schedule(*options.schedule, asked.target.kind));
+  return asked;
+}
+
 Result<Plan> make_plan_of(const KernelSpec& spec, const PlanOptions& options) {
-  HEADNORM_TRY(const Target target, parse_target_option(options.target));
-  if (!options.schedule) return make_plan(spec, default_schedule(spec, target), target);
-  HEADNORM_TRY(const Schedule schedule, parse_schedule(*options.schedule, target.kind));
-  return make_plan(spec, schedule, target);
+  HEADNORM_TRY(const AskedPlan asked, read_plan_options(spec, options));
+  return make_plan(spec, asked.schedule, asked.target);
 }
 
 }  // namespace headnorm::cli

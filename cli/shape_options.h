@@ -48,6 +48,12 @@ struct PlanOptions {
   void declare(CLI::App& command);
 };
 Result<Target> parse_target_option(const std::string& text);
+// What they ask for, legal or not.
+struct AskedPlan {
+  Target target;
+  Schedule schedule;
+};
+Result<AskedPlan> read_plan_options(const KernelSpec& spec, const PlanOptions& options);
 Result<Plan> make_plan_of(const KernelSpec& spec, const PlanOptions& options);
 
 }  // namespace headnorm::cli

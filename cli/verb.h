@@ -20,6 +20,7 @@ class Verb {
   virtual Result<Report> run(const Context& context) = 0;
 };
 
+std::unique_ptr<Verb> make_completion_verb();
 std::unique_ptr<Verb> make_db_verb();
 std::unique_ptr<Verb> make_devices_verb();
 std::unique_ptr<Verb> make_doctor_verb();
@@ -36,5 +37,17 @@ struct VerbEntry {
   const char* examples;  // lines for the help text
   std::unique_ptr<Verb> (*make)();
 };
+
+// All of them, as `headnorm --help` lists them.
+std::span<const VerbEntry> verbs();
+
+// What stands before the verb.
+struct CommandOptions {
+  bool version = false, json = false;
+};
+void declare_command(CLI::App& app, CommandOptions& options);
+
+// The subcommand of a verb with what all verbs have: --json and the examples. Its own options are declared by the verb.
+CLI::App* add_verb(CLI::App& app, const VerbEntry& entry, CommandOptions& options);
 
 }  // namespace headnorm::cli

@@ -67,7 +67,7 @@ class DbVerb final : public Verb {
     for (const Record& record : records) {
       report.document["records"].push_back(result_json(record));
       table.add({record.id.substr(0, 8), fmt::to_string(record.rows), fmt::format("{:.2f}", record.time.median_us),
-                 fmt::format("{:.1f}", record.gb_per_s()), fmt::format("{:.2f}", record.copy_ratio), to_text(record.evidence),
+                 fmt::format("{:.1f}", record.gb_per_s()), copy_ratio_text(record), to_text(record.evidence),
                  to_text(record.device.target), short_spec(record.spec)});
     }
     report.text = records.empty() ? fmt::format("no records in {}\n", database.directory().string()) : table.render();

@@ -1,9 +1,11 @@
 // explain: the canonical texts of a kernel, the numbers of its plan, its bytes and operations, and its time at best.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 
 #include "cli/device_option.h"
+#include "cli/nearby_schedules.h"
 #include "cli/plan_facts.h"
 #include "cli/shape_options.h"
 #include "cli/suggest.h"
@@ -32,23 +34,26 @@ Result<RooflineDevice> measure_host(const DeviceOption& option) {
     times_us.push_back(time_us);
   }
   const double gb_per_s = static_cast<double>(kCopiedBytes) / summarise(times_us).median_us / 1e3;
-  return RooflineDevice{.name = "host", .title = fmt::format("{}, {} threads", info.name, info.units), .gb_per_s = gb_per_s};
+  return RooflineDevice{.name = "host",
+                        .title = fmt::format("{}, {} threads", info.name, info.units),
+                        .gb_per_s = gb_per_s,
+                        .source = "a plain copy on this machine, measured now"};
 }
 
 // "host", "model:h200", or all that need no measuring.
 Result<std::vector<RooflineDevice>> choose_devices(const std::optional<std::string>& text, const DeviceOption& host) {
-  if (!text) return roofline_devices();
+  if (!text) return device_models();
   if (*text == "host") {
     HEADNORM_TRY(const RooflineDevice device, measure_host(host));
     return std::vector{device};
   }
   std::vector<std::string> names;
-  for (const RooflineDevice& device : roofline_devices()) {
+  for (const RooflineDevice& device : device_models()) {
     names.push_back("model:" + device.name);
     if (*text == names.back()) return std::vector{device};
   }
   return user_error(fmt::format("explain has no peak rates of device '{}'", *text),
-                    suggestion(*text, names) + "use model:a100, model:h100, model:h200, model:b200 or host");
+                    suggestion(*text, names) + fmt::format("use {} or host", fmt::join(names, ", ")));
 }
 
 std::string value_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
@@ -59,19 +64,54 @@ std::string facts_text(const Json& json) {
   return render_facts(facts);
 }
 
-std::string report_text(const Json& document, bool default_schedule) {
+// The first lines; what is the default is said.
+std::string identity_text(const Json& document, const Error* illegal, bool default_schedule) {
   std::string text;
-  for (const char* key : {"spec", "schedule", "target", "entry"})
-    text += fmt::format("{:<9} {}{}\n", key, document[key].get<std::string>(),
-                        default_schedule && key == std::string_view("schedule") ? "  (default)" : "");
-  text += "\nplan\n" + facts_text(document["plan"]);
-  text += fmt::format("\nbytes, {} rows\n", document["rows"].get<std::int64_t>()) + facts_text(document["bytes"]);
-  text += "\noperations\n" + facts_text(document["operations"]);
-  Table table({"device", ">GB/s", ">us at best", "bound by"});
-  for (const Json& row : document["roofline"])
+  for (const char* key : {"spec", "schedule", "target", "entry"}) {
+    if (!document.contains(key)) continue;
+    text += fmt::format("{:<9} {}", key, document[key].get<std::string>());
+    if (key == std::string_view("schedule") && illegal != nullptr) text += "  (illegal)";
+    if (key == std::string_view("schedule") && illegal == nullptr && default_schedule) text += "  (default)";
+    text += '\n';
+  }
+  return text;
+}
+
+std::string roofline_text(const Json& roofline) {
+  Table table({"device", ">GB/s", ">us at least", "bound by"});
+  for (const Json& row : roofline)
     table.add({row["title"], fmt::format("{:.0f}", row["gb_per_s"].get<double>()),
                fmt::format("{:.2f}", row["time_us"].get<double>()), row["bound"]});
-  return text + "\n" + table.render();
+  return "\nroofline (a bound, not a measurement)\n" + table.render();
+}
+
+std::string report_text(const Json& document, const Error* illegal, bool default_schedule) {
+  std::string text = identity_text(document, illegal, default_schedule);
+  if (illegal == nullptr) text += "\nplan\n" + facts_text(document["plan"]);
+  text += fmt::format("\nbytes, {} rows\n", document["rows"].get<std::int64_t>()) + facts_text(document["bytes"]);
+  text += "\noperations\n" + facts_text(document["operations"]);
+  return text + roofline_text(document["roofline"]);
+}
+
+Json nearby_json(const std::vector<NearbySchedule>& nearby) {
+  Json list = Json::array();
+  for (const NearbySchedule& near : nearby) {
+    Json changes = Json::object();
+    for (const auto& [field, value] : near.changes) changes[field] = value;
+    list.push_back({{"changes", changes}, {"schedule", to_text(near.schedule)}});
+  }
+  return list;
+}
+
+// "legal with store=plain; or with lanes=16": for the remedy. Nothing where no schedule is near.
+std::string nearby_text(const std::vector<NearbySchedule>& nearby) {
+  std::string text;
+  for (const NearbySchedule& near : nearby) {
+    text += text.empty() ? "legal with " : "; or with ";
+    for (std::size_t i = 0; i < near.changes.size(); ++i)
+      text += fmt::format("{}{}={}", i == 0 ? "" : ",", near.changes[i].first, near.changes[i].second);
+  }
+  return text;
 }
 
 class ExplainVerb final : public Verb {
@@ -79,32 +119,47 @@ class ExplainVerb final : public Verb {
   void declare(CLI::App& command) override {
     plan_.declare(command);
     add_text_option(command, "--rows", rows_, "R", "row count of the totals (the preset's, or 4096)");
-    add_text_option(command, "--device", device_, "DEVICE", "model:a100, model:h100, model:h200, model:b200, or host (the models)");
+    add_text_option(command, "--device", device_, "MODEL", "a model ('model:h200'), or host (the models)");
     add_text_option(command, "--threads", host_.threads, "N", "threads of the host's copy (one per core)");
     shape_.declare(command);
   }
 
   Result<Report> run(const Context&) override {
     HEADNORM_TRY(const Shape shape, make_shape(shape_));
-    HEADNORM_TRY(const Plan plan, make_plan_of(shape.spec, plan_));
+    HEADNORM_TRY(const AskedPlan asked, read_plan_options(shape.spec, plan_));
     HEADNORM_TRY(const std::int64_t rows, choose_rows(shape));
     HEADNORM_TRY(const std::vector<RooflineDevice> devices, choose_devices(device_, host_));
-    HEADNORM_TRY(const Work work, count_work(plan.spec));
+    HEADNORM_TRY(const Work work, count_work(shape.spec));
+    const Result<Plan> plan = make_plan(shape.spec, asked.schedule, asked.target);
     Report report;
-    report.document = {{"spec", to_text(plan.spec)},
-                       {"schedule", to_text(plan.schedule)},
-                       {"target", to_text(plan.target)},
-                       {"entry", entry_name(plan)},
-                       {"plan", plan_json(plan)},
-                       {"rows", rows},
-                       {"bytes", bytes_json(work, rows)},
-                       {"operations", operations_json(work, rows)},
-                       {"roofline", roofline_json(devices, work, rows)}};
-    report.text = report_text(report.document, !plan_.schedule);
+    report.document = plan.ok() ? legal_json(*plan) : illegal_json(shape.spec, asked);
+    report.document["rows"] = rows;
+    report.document["bytes"] = bytes_json(work, rows);
+    report.document["operations"] = operations_json(work, rows);
+    report.document["roofline"] = roofline_json(devices, work, rows);
+    if (!plan.ok()) {
+      const std::vector<NearbySchedule> nearby = nearby_schedules(shape.spec, asked.schedule, asked.target);
+      report.document["nearby"] = nearby_json(nearby);
+      report.error = plan.error();
+      if (!nearby.empty()) report.error->remedy = nearby_text(nearby);
+      report.exit_code = exit_code_of(*report.error);
+    }
+    report.text = report_text(report.document, report.error ? &*report.error : nullptr, !plan_.schedule);
     return report;
   }
 
  private:
+  static Json legal_json(const Plan& plan) {
+    return {{"spec", to_text(plan.spec)},     {"schedule", to_text(plan.schedule)},
+            {"target", to_text(plan.target)}, {"legal", true},
+            {"entry", entry_name(plan)},      {"plan", plan_json(plan)}};
+  }
+
+  // The schedule as it was asked for: there is no canonical form of it.
+  static Json illegal_json(const KernelSpec& spec, const AskedPlan& asked) {
+    return {{"spec", to_text(spec)}, {"schedule", to_text(asked.schedule)}, {"target", to_text(asked.target)}, {"legal", false}};
+  }
+
   Result<std::int64_t> choose_rows(const Shape& shape) const {
     if (!rows_) return shape.preset != nullptr ? shape.preset->rows : kDefaultRows;
     HEADNORM_TRY(const std::vector<std::int64_t> rows, parse_rows(*rows_));

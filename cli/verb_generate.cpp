@@ -52,7 +52,8 @@ class GenerateVerb final : public Verb {
  public:
   void declare(CLI::App& command) override {
     plan_.declare(command);
-    add_text_option(command, "--emit", emit_, "KIND", "ptx, object, llvm, asm or program (ptx for a GPU, object for a host)");
+    add_text_option(command, "--emit", emit_, fmt::format("{}", fmt::join(kEmits, "|")),
+                    "ptx for a GPU and object for a host if not given");
     add_text_option(command, "-o,--output", output_, "FILE", "the file; FILE.launch.json beside it says how to launch it");
     shape_.declare(command);
   }

@@ -39,7 +39,7 @@ Json preset_json(const Preset& preset) {
 class PresetsVerb final : public Verb {
  public:
   void declare(CLI::App& command) override {
-    command.add_option("name", text_, "only presets whose name contains this")->type_name("TEXT");
+    command.add_option("name", text_, "only presets whose name contains this")->type_name("PRESET");
   }
 
   Result<Report> run(const Context&) override {

@@ -1,4 +1,4 @@
-// run: the kernel that the database serves, on the arrays of .npy files.
+// run: the kernel that the database serves, on arrays of .npy and .safetensors files.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -24,13 +24,14 @@ constexpr int kTimedLaunches = 5;
 class RunVerb final : public Verb {
  public:
   void declare(CLI::App& command) override {
-    add_text_option(command, "--input", files_.input, "X.npy", "x [R, D]; more dimensions are rows too");
-    add_text_option(command, "--residual-input", files_.residual, "R.npy", "the residual stream, of the shape of x");
-    add_text_option(command, "--gamma", files_.gamma, "G.npy", "the weight (1 if not given)");
-    add_text_option(command, "--alpha", files_.alpha, "A.npy", "SeeDNorm's alpha [D] (1 if not given)");
-    add_text_option(command, "--beta", files_.beta, "B.npy", "SeeDNorm's beta [D] (0 if not given)");
-    add_text_option(command, "--output", files_.output, "Y.npy", "y");
-    add_text_option(command, "--residual-output", files_.residual_output, "U.npy", "u = x + residual");
+    add_text_option(command, "--input", files_.input, "FILE",
+                    "x [R, D], more dimensions are rows too: .npy, or .safetensors:TENSOR");
+    add_text_option(command, "--residual-input", files_.residual, "FILE", "the residual stream, of the shape of x");
+    add_text_option(command, "--gamma", files_.gamma, "FILE", "the weight (1 if not given)");
+    add_text_option(command, "--alpha", files_.alpha, "FILE", "SeeDNorm's alpha [D] (1 if not given)");
+    add_text_option(command, "--beta", files_.beta, "FILE", "SeeDNorm's beta [D] (0 if not given)");
+    add_text_option(command, "--output", files_.output, "FILE", "y");
+    add_text_option(command, "--residual-output", files_.residual_output, "FILE", "u = x + residual");
     device_.declare(command);
     database_.declare(command);
     command.add_flag("--no-jit", no_jit_, "never compile: a kernel that is not stored is an error");
@@ -40,9 +41,9 @@ class RunVerb final : public Verb {
   Result<Report> run(const Context& context) override {
     HEADNORM_CHECK(check_files(files_));
     HEADNORM_CHECK(check_database_option(database_));
-    HEADNORM_TRY(const NpyArray input, read_npy(*files_.input));
-    HEADNORM_CHECK(check_rows(*files_.input, input.header.shape));
-    HEADNORM_TRY(const Shape shape, make_shape(shape_for(input.header)));
+    HEADNORM_TRY(const FileTensor input, read_tensor(*files_.input));
+    HEADNORM_CHECK(check_rows(*files_.input, input.shape));
+    HEADNORM_TRY(const Shape shape, make_shape(shape_for(input)));
     HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(device_));
     HEADNORM_TRY(RunTensors tensors, load_tensors(*device, shape.spec, files_, input));
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::attempt));
@@ -50,16 +51,16 @@ class RunVerb final : public Verb {
     Runtime runtime(*device, database.get(), backend.get(), no_jit_ ? JitMode::forbidden : JitMode::allowed);
     HEADNORM_TRY(const LaunchReport prepared, runtime.prepare(shape.spec, std::max<std::int64_t>(1, tensors.arguments.rows)));
     HEADNORM_TRY(const double time_us, launch(runtime, *device, shape.spec, tensors.arguments));
-    HEADNORM_CHECK(store_outputs(*device, shape.spec, files_, tensors, input.header.shape));
+    HEADNORM_CHECK(store_outputs(*device, shape.spec, files_, tensors, input.shape));
     return make_report(shape.spec, tensors.arguments.rows, prepared, time_us);
   }
 
  private:
   // Without a shape, or without a dtype, those of the input file are meant.
-  ShapeOptions shape_for(const NpyHeader& header) const {
+  ShapeOptions shape_for(const FileTensor& input) const {
     ShapeOptions options = shape_;
-    if (!options.names_shape() && !header.shape.empty()) options.width = fmt::to_string(header.shape.back());
-    if (!options.names_dtype()) options.dtype = to_text(header.dtype);
+    if (!options.names_shape() && !input.shape.empty()) options.width = fmt::to_string(input.shape.back());
+    if (!options.names_dtype()) options.dtype = to_text(input.dtype);
     return options;
   }
 

@@ -57,10 +57,10 @@ class TuneVerb final : public Verb {
     add_text_option(command, "--rows", rows_, "R,R,...", "row counts to tune for (the preset's)");
     device_.declare(command);
     database_.declare(command);
-    command.add_option("--search", search_, "exhaustive or random (exhaustive)")->type_name("KIND");
+    command.add_option("--search", search_, "every plan, or plans drawn at random (exhaustive)")->type_name("exhaustive|random");
     command.add_option("--budget", budget_, "time for all row counts together (60s)")->type_name("TIME");
     command.add_option("--seed", seed_, "of the data and of the order of candidates (1)")->type_name("N");
-    command.add_option("--policy", policy_, "caches between launches: cold or warm (cold)")->type_name("POLICY");
+    command.add_option("--policy", policy_, "caches between launches (cold)")->type_name("cold|warm");
     command.add_flag("--retune", retune_, "also what was measured before");
     shape_.declare(command);
   }
@@ -73,12 +73,12 @@ class TuneVerb final : public Verb {
     const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
     const InterruptScope interrupt;
     ProgressLine line(context);
-    const TuneServices services{
+    TuneServices services{
         .device = *device,
         .backend = *backend,
         .database = *database,
         .reference = reference,
-        .make_copy = [&](std::int64_t bytes) { return make_host_copy(device->info(), request.policy, bytes); },
+        .make_copy = nullptr,
         .now_s = seconds_now,
         .stop_requested = InterruptScope::requested,
         .progress = [&](const TuneProgress& progress) { line.update(progress_text(progress)); },
@@ -88,6 +88,9 @@ class TuneVerb final : public Verb {
               print_warning(context, text);
             },
     };
+    // A copy on the host says nothing about another device.
+    if (device->info().target.kind == TargetKind::host)
+      services.make_copy = [&](std::int64_t bytes) { return make_host_copy(device->info(), request.policy, bytes); };
     const Result<TuneReport> tuned = tune(request, services);
     line.clear();
     if (!tuned.ok()) return tuned.error();
@@ -127,9 +130,8 @@ class TuneVerb final : public Verb {
       report.document["results"].push_back(result_json(record));
       report.document["results"].back()["origin"] = stored ? "stored" : "tuned";
       table.add({record.id.substr(0, 8), fmt::to_string(record.rows), fmt::format("{:.2f}", record.time.median_us),
-                 fmt::format("{:.1f}", record.gb_per_s()), fmt::format("{:.2f}", record.copy_ratio),
-                 fmt::to_string(record.candidates.verified), fmt::to_string(record.candidates.measured),
-                 stored ? "database" : "search"});
+                 fmt::format("{:.1f}", record.gb_per_s()), copy_ratio_text(record), fmt::to_string(record.candidates.verified),
+                 fmt::to_string(record.candidates.measured), stored ? "database" : "search"});
     }
     if (!tuned.results.empty()) report.text = table.render();
     for (const TunedRow& row : tuned.results)

@@ -85,7 +85,8 @@ std::string failure_text(const KernelSpec& spec, const Failure& failure) {
 class VerifyVerb final : public Verb {
  public:
   void declare(CLI::App& command) override {
-    command.add_option("--grid", grid_, "standard or full; without a shape: of shapes and options too")->type_name("GRID");
+    command.add_option("--grid", grid_, "of schedules; without a shape: of shapes and options too (standard)")
+        ->type_name("standard|full");
     add_text_option(command, "--rows", rows_, "R,R,...", "row counts (1,7)");
     command.add_option("--seed", seed_, "of the random data (1)")->type_name("N");
     add_text_option(command, "--schedule", schedule_, "TEXT", "this schedule alone");

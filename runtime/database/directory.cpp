@@ -56,12 +56,8 @@ Error not_written(const std::filesystem::path& path, const char* step, int error
                            "make room and the directory writable, or name another database with --db");
 }
 
-Result<void> write_all(FileOps& ops, int file, std::string_view bytes, const std::filesystem::path& path) {
-  while (!bytes.empty()) {
-    const std::int64_t written = ops.write(file, bytes.data(), bytes.size());
-    if (written <= 0) return not_written(path, "write", written < 0 ? static_cast<int>(-written) : ENOSPC);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
+Result<void> write_and_sync(FileOps& ops, int file, std::string_view bytes, const std::filesystem::path& path) {
+  if (const int status = write_all(ops, file, bytes); status < 0) return not_written(path, "write", -status);
   if (const int status = ops.sync(file); status < 0) return not_written(path, "fsync", -status);
   return {};
 }
@@ -87,6 +83,15 @@ int FileOps::rename(int directory, const char* from, const char* to) {
 }
 int FileOps::remove(int directory, const char* name) {
   return retried([&] { return ::unlinkat(directory, name, 0); });
+}
+
+int write_all(FileOps& ops, int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const std::int64_t written = ops.write(file, bytes.data(), bytes.size());
+    if (written <= 0) return written < 0 ? static_cast<int>(written) : -ENOSPC;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
 }
 
 Descriptor::~Descriptor() {
@@ -156,7 +161,7 @@ Result<void> Directory::publish(FileOps& ops, const std::string& name, std::stri
   const std::string temporary = temporary_name();
   const Descriptor file(ops.create(descriptor(), temporary.c_str()));
   if (!file.valid()) return not_written(target, "create a temporary", -file.get());
-  if (Result<void> written = write_all(ops, file.get(), bytes, target); !written.ok()) {
+  if (Result<void> written = write_and_sync(ops, file.get(), bytes, target); !written.ok()) {
     ops.remove(descriptor(), temporary.c_str());
     return written;
   }

@@ -32,6 +32,9 @@ class FileOps {
   virtual int remove(int directory, const char* name);
 };
 
+// All of `bytes`, in as many calls as it takes. 0, or the negative errno.
+int write_all(FileOps& ops, int file, std::string_view bytes);
+
 // A descriptor with one owner.
 class Descriptor {
  public:

@@ -32,8 +32,6 @@ RowRange share_of_rows(std::int64_t rows, int shares, int index) {
 
 namespace {
 
-constexpr int kMaxThreads = 1024;
-
 class HostKernelImage final : public LoadedKernel {
  public:
   HostKernelImage(Plan plan, ElfImage image) : LoadedKernel(std::move(plan)), image_(std::move(image)) {}

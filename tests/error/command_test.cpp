@@ -51,7 +51,7 @@ TEST(Command, SaysItsVersion) {
 TEST(Command, HelpsOnEveryVerb) {
   const CommandResult all = Command().run({"--help"});
   EXPECT_EQ(all.exit_code, 0);
-  for (const char* verb : {"presets", "devices", "doctor", "generate", "explain", "tune", "run", "verify", "db"}) {
+  for (const char* verb : {"presets", "devices", "doctor", "generate", "explain", "tune", "run", "verify", "completion", "db"}) {
     EXPECT_NE(all.out.find(verb), std::string::npos) << verb;
     const CommandResult help = Command().run({verb, "--help"});
     EXPECT_EQ(help.exit_code, 0);
@@ -202,6 +202,91 @@ TEST(Explain, EveryShapeOptionIsInTheSpec) {
 TEST(Explain, OptionsOverrideAPreset) {
   const json document = answer(Command(), {"explain", "--preset", "gemma3-27b", "--width", "1152", "--dtype", "f32"});
   EXPECT_EQ(document["spec"], "width=1152,head_size=288,x=f32,y=f32,weight=channel:f32,eps=1e-06,weight_offset=1");
+}
+
+TEST(Explain, AnIllegalScheduleNamesTheRuleTheNearestLegalOnesAndStillTheWork) {
+  struct Case {
+    Words options;
+    std::string message, remedy;
+  };
+  const std::string host = "x86-64-v4", gpu = "sm_90";
+  const Case cases[] = {
+      {{"--target", host, "--schedule", "form=split,accumulators=3"},
+       "accumulators=3: must be 1, 2, 4 or 8",
+       "accumulators=4; or with accumulators=2"},
+      {{"--target", host, "--head-size", "4096", "--schedule", "form=rot"}, "vector registers", "legal with form="},
+      {{"--target", host, "--head-size", "100", "--width", "400", "--schedule", "form=split,store=nt"}, "store=nt", "store=plain"},
+      {{"--target", host, "--head-size", "100", "--width", "400", "--schedule", "form=split,store=nt,accumulators=3"},
+       "accumulators=3",
+       "store=plain,accumulators="},
+      {{"--target", gpu, "--schedule", "lanes=48"}, "lanes=48: must be a power of two", "lanes=32; or with lanes=16"},
+      {{"--target", gpu, "--schedule", "form=rot"}, "is not for target sm_90", "lanes="},
+  };
+  for (const Case& wrong : cases) {
+    const Words words = join({"explain", "--preset", "wide-vit-4096"}, wrong.options);
+    const CommandResult result = Command().run(join(words, {"--json"}));
+    EXPECT_EQ(result.exit_code, 2);
+    const json document = result.json();
+    expect_keys(document, {"error", "spec", "schedule", "target", "rows", "bytes", "operations", "roofline", "nearby"});
+    EXPECT_EQ(document.value("legal", true), false);
+    EXPECT_GT(document["bytes"]["total"], 0);
+    EXPECT_NE(document["error"]["message"].get<std::string>().find(wrong.message), std::string::npos) << document["error"];
+    EXPECT_NE(document["error"]["remedy"].get<std::string>().find(wrong.remedy), std::string::npos) << document["error"];
+    for (const json& near : document["nearby"])
+      EXPECT_EQ(answer(Command(), join(words, {"--schedule", near["schedule"]}))["legal"], true) << near;
+    const CommandResult text = Command().run(words);
+    EXPECT_EQ(text.exit_code, 2);
+    EXPECT_NE(text.out.find("(illegal)"), std::string::npos) << text.out;
+    EXPECT_NE(text.out.find("roofline (a bound, not a measurement)"), std::string::npos) << text.out;
+    EXPECT_TRUE(text.err.starts_with("error: ")) << text.err;
+  }
+}
+
+TEST(Explain, EveryModelHasItsRatesAndTheirSource) {
+  const json document = answer(Command(), {"explain", "--width", "4096", "--rows", "4096"});
+  std::set<std::string> names;
+  for (const json& row : document["roofline"]) {
+    expect_keys(row, {"device", "title", "gb_per_s", "time_us", "bound", "source"});
+    EXPECT_NE(row["source"], "");
+    // A kernel that moves 4 bytes an element and does a few operations on it waits for the memory of each of these.
+    EXPECT_EQ(row["bound"], "memory");
+    names.insert(row["device"]);
+    EXPECT_EQ(answer(Command(), {"explain", "--width", "4096", "--device", "model:" + row["device"].get<std::string>()})["roofline"]
+                  .size(),
+              1u);
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"a100", "h100", "h200", "b200", "l40s", "rtx4090", "rtx5090"}));
+}
+
+// Two ways to say one kernel are one spec: the same text, and so the same key.
+TEST(Explain, SpellingsOfOneKernelAreOneSpec) {
+  const std::pair<Words, Words> cases[] = {
+      {{"--width", "4096", "--heads", "16"}, {"--width", "4096", "--head-size", "256"}},
+      {{"--width", "4096"}, {"--width", "4096", "--head-size", "auto"}},
+      {{"--width", "4096", "--heads", "16", "--head-size", "256"}, {"--preset", "wide-vit-4096"}},
+      {{"--preset", "wide-4096"}, {"--preset", "wide-vit-4096"}},
+      {{"--preset", "gemma3-27b"}, {"--width", "5376", "--weight-offset", "1"}},
+      {{"--preset", "ablation-mh-rmsnorm-shared"}, {"--width", "4096", "--weight", "shared"}},
+      {{"--preset", "ablation-rmsnorm"}, {"--width", "4096", "--heads", "1"}},
+      {{"--preset", "llama-3-8b"}, {"--preset", "qwen3-8b", "--eps", "1e-5"}},
+      {{"--width", "4096", "--eps", "1e-6"}, {"--width", "4096", "--eps", "0.000001"}},
+      {{"--width", "4096", "--eps", "1e-06"}, {"--width", "4096", "--eps", "10e-7"}},
+      {{"--width", "4096", "--eps", "0"}, {"--width", "4096", "--eps", "-0.0"}},
+      {{"--width", "4096", "--gate", "seednorm"}, {"--width", "4096", "--gate", "seednorm", "--seed-heads", "16"}},
+      {{"--width", "4096", "--gate", "seednorm"},
+       {"--width", "4096", "--gate", "seednorm", "--seed-scale", "1.0", "--sigma", "tanh"}},
+      {{"--width", "4096", "--dtype", "f32"}, {"--width", "4096", "--dtype", "f32", "--weight-dtype", "f32", "--out-dtype", "f32"}},
+      {{"--width", "4096", "--dtype", "f16"}, {"--width", "4096", "--dtype", "f16", "--residual-dtype", "f32"}},
+      {{"--width", "4096", "--dtype", "f32", "--rounding", "llama"}, {"--width", "4096", "--dtype", "f32"}},
+      {{"--width", "4096", "--residual", "none", "--weight", "channel", "--mode", "default"}, {"--width", "4096"}},
+  };
+  for (const auto& [one, other] : cases) {
+    const json a = answer(Command(), join({"explain", "--target", "sm_90"}, one));
+    const json b = answer(Command(), join({"explain", "--target", "sm_90"}, other));
+    EXPECT_EQ(a["spec"], b["spec"]) << ::testing::PrintToString(one);
+    EXPECT_EQ(a["schedule"], b["schedule"]);
+    EXPECT_EQ(a["entry"], b["entry"]);
+  }
 }
 
 TEST(Explain, ScheduleIsCanonical) {

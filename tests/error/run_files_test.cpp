@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "cli/npy.h"
+#include "cli/tensor_file.h"
 #include "core/dtype.h"
 #include "tests/support/command.h"
 
@@ -139,6 +140,34 @@ TEST_F(RunTest, OutputReplacesInput) {
   write("x.npy", npy(Dtype::f32, {1, 8}, std::vector<float>(8, 5.0f)));
   run_well({"--input", path("x.npy"), "--output", path("x.npy"), "--eps", "0"});
   EXPECT_EQ(values_of(path("x.npy")), std::vector<float>(8, 1.0f));
+}
+
+// Two tensors of one file, "x" and "g"; y = x / |x| * g.
+TEST_F(RunTest, TensorsOfASafetensorsFile) {
+  const std::string header =
+      R"({"x":{"dtype":"F32","shape":[2,3,4],"data_offsets":[0,96]},"g":{"dtype":"F32","shape":[4],"data_offsets":[96,112]}})";
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  file += header;
+  const std::string x = npy(Dtype::f32, {24}, std::vector<float>(24, -3.0f)), g = npy(Dtype::f32, {4}, {1, 2, 3, 4});
+  write("m.safetensors", file + x.substr(x.size() - 96) + g.substr(g.size() - 16));
+  const std::string model = path("m.safetensors"), y = path("y.safetensors");
+  run_well({"--input", model + ":x", "--gamma", model + ":g", "--output", y + ":norm.out", "--eps", "0"});
+  const Result<cli::FileTensor> named = cli::read_tensor(y + ":norm.out");
+  ASSERT_TRUE(named.ok()) << named.error().message;
+  EXPECT_EQ(named->shape, (std::vector<std::int64_t>{2, 3, 4}));
+  for (std::size_t i = 0; i < 24; ++i)
+    EXPECT_EQ(load_element(static_cast<const char*>(named->data()) + 4 * i, Dtype::f32), -1.0f - static_cast<float>(i % 4));
+  run_well({"--input", y, "--output", y, "--residual", "add", "--residual-input", y, "--residual-output", path("u.safetensors")});
+  EXPECT_TRUE(cli::read_tensor(y + ":y").ok());
+  EXPECT_TRUE(cli::read_tensor(path("u.safetensors") + ":residual_out").ok());
+  EXPECT_NE(run({"--input", model, "--output", y}).json()["error"]["remedy"].get<std::string>().find("it holds 'x', 'g'"),
+            std::string::npos);
+  EXPECT_NE(run({"--input", y, "--output", y + ":a", "--residual", "add", "--residual-input", y, "--residual-output", y + ":b"})
+                .json()["error"]["message"]
+                .get<std::string>()
+                .find("the same file"),
+            std::string::npos);
 }
 
 TEST_F(RunTest, ADatabaseThatCannotBeMadeIsOneWarning) {

@@ -123,6 +123,32 @@ TEST(HostHeadSizes, OneThatDoesNotDivideTheWidthIsRefusedWithTheNearest) {
   EXPECT_NE(made.error().remedy.find("288"), std::string::npos);
 }
 
+// Numbers of heads and of rows beyond 65,535, where a grid dimension of some devices ends.
+TEST(HostLimits, MoreHeadsAndRowsThanSixteenBitsCount) {
+  HostRunner runner(2);
+  Random random(test_seed());
+  const Target target = make_host_target(detect_host_isa());
+  const std::pair<KernelSpec, std::int64_t> shapes[] = {{plain_spec(8 * 65536, 8, Dtype::bf16), 2},
+                                                        {plain_spec(64, 64, Dtype::bf16), 65536},
+                                                        {plain_spec(64, 64, Dtype::bf16), 70000}};
+  for (const auto& [spec, rows] : shapes)
+    run_random_rows(runner, *make_plan(spec, default_schedule(spec, target), target), rows, {}, random);
+}
+
+// One head as wide as a row, with everything that a row can have, up to the widest.
+TEST(HostLimits, WidestFusedRows) {
+  HostRunner runner;
+  Random random(test_seed());
+  const Target target = make_host_target(detect_host_isa());
+  for (const std::int64_t width : {12288, 65536, 1 << 20}) {
+    KernelSpec spec = gated_spec(width, width, Dtype::f32, 1);
+    spec.residual = Residual::add;
+    spec.residual_dtype = Dtype::f32;
+    run_random_rows(runner, *make_plan(spec, default_schedule(spec, target), target), 1, {}, random);
+  }
+  EXPECT_FALSE(make_spec(KernelSpec{.width = (1 << 20) + 8, .head_size = 8}).ok());
+}
+
 // Runs 9 rows, with `value` at row 3, head 1, its element 7, and compares with the run without it.
 void expect_stays_in_head(HostRunner& runner, const Plan& plan, double value) {
   constexpr std::int64_t kRows = 9, kRow = 3, kHead = 1, kElement = 7;

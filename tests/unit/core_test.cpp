@@ -200,6 +200,45 @@ TEST(Plan, CanonicalScheduleIsAFixedPoint) {
   }
 }
 
+// Wide rows on a GPU: a plan within what every block has, or a refusal that names the limit.
+TEST(Plan, WideRowsFitInABlockOrAreRefused) {
+  constexpr int kSharedBytes = 48 * 1024;  // what a block has without asking for more
+  for (const std::int64_t width : {12288, 65536, 1 << 18, 1 << 20}) {
+    for (const std::int64_t head_size : {width, width / 2, std::int64_t{256}}) {
+      KernelSpec spec;
+      spec.width = width;
+      spec.head_size = head_size;
+      spec.x_dtype = spec.y_dtype = spec.weight_dtype = spec.residual_dtype = Dtype::f32;
+      spec.residual = Residual::add;
+      spec.gate = Gate::seednorm;
+      spec.seed_heads = 1;
+      for (const int sm : kGpuTargets) {
+        const Target target = make_gpu_target(sm);
+        const Result<Plan> plan = make_plan(spec, default_schedule(spec, target), target);
+        if (plan.ok()) {
+          EXPECT_LE(plan->gpu().shared_bytes, kSharedBytes) << to_text(plan->spec);
+          EXPECT_LE(plan->gpu().block_threads, 1024) << to_text(plan->spec);
+        } else {
+          EXPECT_NE(plan.error().message.find("takes at most 1024 parts"), std::string::npos) << plan.error().message;
+        }
+      }
+    }
+  }
+}
+
+// 64 elements in the registers of each of 1024 threads are more than a block has.
+TEST(Plan, RegistersOfABlockAreALimit) {
+  KernelSpec spec;
+  spec.width = spec.head_size = 65536;
+  for (const int sm : kGpuTargets) {
+    const Result<Plan> plan =
+        make_plan(spec, *parse_schedule("lanes=1024,vector=4,block=1024,residency=registers"), make_gpu_target(sm));
+    ASSERT_FALSE(plan.ok());
+    EXPECT_NE(plan.error().message.find("residency=registers"), std::string::npos) << plan.error().message;
+    EXPECT_FALSE(plan.error().remedy.empty());
+  }
+}
+
 TEST(Plan, TooManyPartsIsALimitOfSpecAndTarget) {
   KernelSpec spec;
   spec.width = 1 << 20;

@@ -1,0 +1,142 @@
+// Completion: what the script proposes in a real bash is what the options' own definitions hold, and every shell accepts its
+// script.
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/command_words.h"
+#include "cli/presets.h"
+#include "tests/support/command.h"
+
+namespace headnorm::testing {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Runs a shell's own command; its standard output, and -1 where there is no such shell.
+int shell(const std::string& command, std::string& out) {
+  FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return -1;
+  char part[4096];
+  while (const std::size_t count = std::fread(part, 1, sizeof part, pipe)) out.append(part, count);
+  const int status = ::pclose(pipe);
+  return WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -1;
+}
+
+bool contains(const Words& words, const std::string& word) { return std::ranges::find(words, word) != words.end(); }
+
+class Completion : public ::testing::Test {
+ protected:
+  std::string script(const std::string& name) const {
+    const CommandResult result = command_.run({"completion", name});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const std::string file = command_.home() / ("completion." + name);
+    write_whole(file, result.out);
+    return file;
+  }
+
+  // What bash is told to propose for a line with the cursor at its end. Words end at blanks, '=' and ':' as readline ends them.
+  Words proposals(const std::string& line) const {
+    const std::string driver = command_.home() / "driver.bash";
+    std::string words;
+    for (std::string word; const char c : line + " ") {
+      if (c != ' ' && c != '=' && c != ':') {
+        word += c;
+        continue;
+      }
+      if (!word.empty()) words += " '" + word + "'";
+      if (c != ' ') words += std::string(" '") + c + "'";
+      word.clear();
+    }
+    if (line.ends_with(' ')) words += " ''";
+    write_whole(driver, "complete() { :; }\nsource '" + script("bash") + "'\nCOMP_LINE='" + line + "'\nCOMP_POINT=${#COMP_LINE}\n" +
+                            "COMP_WORDS=(" + words + ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_headnorm\n" +
+                            "printf '%s\\n' \"${COMPREPLY[@]}\"\n");
+    std::string out;
+    EXPECT_EQ(shell("bash '" + driver + "'", out), 0) << out;
+    Words list;
+    for (std::string word; const char c : out) {
+      if (c != '\n') {
+        word += c;
+        continue;
+      }
+      if (!word.empty()) list.push_back(word);
+      word.clear();
+    }
+    return list;
+  }
+
+  Command command_;
+};
+
+TEST_F(Completion, EveryShellAcceptsItsScript) {
+  for (const auto& [name, check] : {std::pair("bash", "bash -n "), std::pair("zsh", "zsh -n "), std::pair("fish", "fish -n ")}) {
+    std::string out;
+    const int status = shell(check + ("'" + script(name) + "'"), out);
+    EXPECT_TRUE(status == 0 || status == -1) << name << ": " << out;
+  }
+}
+
+TEST_F(Completion, BashProposesWhatTheDefinitionsHold) {
+  const Words verbs = proposals("headnorm ");
+  for (const char* verb : {"presets", "explain", "run", "completion", "db"}) EXPECT_TRUE(contains(verbs, verb)) << verb;
+  EXPECT_EQ(proposals("headnorm exp"), Words{"explain"});
+  EXPECT_EQ(proposals("headnorm --json exp"), Words{"explain"});
+  EXPECT_EQ(proposals("headnorm db "), (Words{"list", "show", "check"}));
+  EXPECT_EQ(proposals("headnorm completion "), (Words{"bash", "zsh", "fish"}));
+  EXPECT_EQ(proposals("headnorm explain --resid"), (Words{"--residual-dtype", "--residual"}));
+  EXPECT_EQ(proposals("headnorm explain --sigma "), (Words{"tanh", "sigmoid", "softsign", "hardtanh"}));
+  EXPECT_EQ(proposals("headnorm explain --dtype "), (Words{"f32", "f16", "bf16"}));
+  EXPECT_EQ(proposals("headnorm explain --preset wide-vit-2"), Words{"wide-vit-2048"});
+  EXPECT_EQ(proposals("headnorm tune --preset=wide-vit-2"), Words{"wide-vit-2048"});
+  EXPECT_TRUE(contains(proposals("headnorm generate --target "), "x86-64-v4+bf16"));
+  EXPECT_EQ(proposals("headnorm tune --device h"), Words{"host"});
+  EXPECT_TRUE(contains(proposals("headnorm explain --device "), "model:h200"));
+  EXPECT_EQ(proposals("headnorm explain --device model:h2"), Words{"h200"}) << "only what stands behind the colon";
+  EXPECT_EQ(proposals("headnorm explain --device=model:h2"), Words{"h200"});
+  EXPECT_TRUE(contains(proposals("headnorm run --no-jit --dev"), "--device")) << "a flag takes no value";
+  EXPECT_TRUE(proposals("headnorm run --input ").empty()) << "names of files are bash's own";
+  EXPECT_TRUE(proposals("headnorm explain --width ").empty());
+  EXPECT_TRUE(contains(proposals("headnorm explain --preset vit-b-16 --"), "--heads"));
+  EXPECT_FALSE(contains(proposals("headnorm explain --"), "--quant")) << "what the help hides";
+}
+
+TEST_F(Completion, EveryValueIsTakenByItsOption) {
+  for (const cli::CommandWords& verb : cli::command_words()) {
+    if (verb.path != "explain") continue;
+    for (const cli::OptionWords& option : verb.options) {
+      for (const std::string& value : option.values) {
+        if (value == "host" && option.names.front() == "--device") continue;  // would measure
+        Words words = {"explain", option.names.back(), value};
+        if (option.names.back() != "--preset") words.insert(words.end(), {"--width", "512"});
+        if (option.names.back() == "--sigma") words.insert(words.end(), {"--gate", "seednorm"});
+        const CommandResult result = command_.run(words);
+        const bool later = result.err.find("this version does not do") != std::string::npos;  // presets of stat layernorm
+        EXPECT_TRUE(result.exit_code == 0 || later) << option.names.back() << " " << value << ": " << result.err;
+      }
+    }
+  }
+}
+
+// What an option says it takes when it refuses a value is what is proposed for it.
+TEST_F(Completion, EveryValueOfAChoiceIsProposed) {
+  for (const char* option : {"--dtype", "--weight", "--residual", "--gate", "--sigma", "--rounding", "--norm-input", "--mode"}) {
+    Words words = {"explain", "--width", "512", option, "bogus", "--json"};
+    if (option == std::string("--sigma")) words.insert(words.end(), {"--gate", "seednorm"});
+    const std::string listed = command_.run(words).json()["error"]["remedy"];
+    ASSERT_TRUE(listed.starts_with("use one of: ")) << option << ": " << listed;
+    std::string proposed;
+    for (const std::string& value : proposals(std::string("headnorm explain ") + option + " "))
+      proposed += (proposed.empty() ? "" : ", ") + value;
+    EXPECT_EQ("use one of: " + proposed, listed) << option;
+  }
+}
+
+TEST(ValuesOfType, AreTheWordsThatAreNotInCapitals) {
+  EXPECT_EQ(cli::values_of_type("none|seednorm"), (Words{"none", "seednorm"}));
+  EXPECT_EQ(cli::values_of_type("SIZE|auto"), Words{"auto"});
+  EXPECT_EQ(cli::values_of_type("PRESET").size(), cli::presets().size());
+  for (const char* type : {"", "FILE", "R,R,...", "N"}) EXPECT_TRUE(cli::values_of_type(type).empty()) << type;
+}
+
+}  // namespace
+}  // namespace headnorm::testing
