@@ -194,7 +194,7 @@ const std::vector<BadUsage> kBadUsages = {
     {{"tune", "--preset", "vit-b-16", "--db", "/dev/null"}, 3, "environment", "/dev/null", ""},
     {{"verify", "--schedule", "form=reg"}, 2, "user", "--schedule form=reg", "--width"},
     {{"completion"}, 2, "user", "given no shell", "bash, zsh or fish"},
-    {{"completion", "fsh"}, 2, "user", "no script for 'fsh'", "did you mean 'fish'?"},
+    {{"completion", "fisch"}, 2, "user", "no script for 'fisch'", "did you mean 'fish'?"},
     {{"run", "--input", "m.safetensors", "--output", "y.safetensors:"}, 2, "user", "cannot be named ''", "':NAME'"},
     {{"run", "--input", "none.safetensors:x", "--output", "y.npy"}, 3, "environment", "'none.safetensors' cannot be read", "name"},
     {{"verify", "--grid", "some"}, 2, "user", "'some'", "standard"},

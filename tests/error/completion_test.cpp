@@ -119,7 +119,7 @@ TEST_F(Completion, EveryValueIsTakenByItsOption) {
 
 // What an option says it takes when it refuses a value is what is proposed for it.
 TEST_F(Completion, EveryValueOfAChoiceIsProposed) {
-  for (const char* option : {"--dtype", "--weight", "--residual", "--gate", "--sigma", "--rounding", "--norm-input", "--mode"}) {
+  for (const char* option : {"--weight", "--residual", "--gate", "--sigma", "--rounding", "--norm-input", "--mode"}) {
     Words words = {"explain", "--width", "512", option, "bogus", "--json"};
     if (option == std::string("--sigma")) words.insert(words.end(), {"--gate", "seednorm"});
     const std::string listed = command_.run(words).json()["error"]["remedy"];

@@ -152,13 +152,14 @@ TEST_F(RunTest, TensorsOfASafetensorsFile) {
   const std::string x = npy(Dtype::f32, {24}, std::vector<float>(24, -3.0f)), g = npy(Dtype::f32, {4}, {1, 2, 3, 4});
   write("m.safetensors", file + x.substr(x.size() - 96) + g.substr(g.size() - 16));
   const std::string model = path("m.safetensors"), y = path("y.safetensors");
-  run_well({"--input", model + ":x", "--gamma", model + ":g", "--output", y + ":norm.out", "--eps", "0"});
+  run_well({"--input", model + ":x", "--gamma", model + ":g", "--output", y + ":norm.out", "--eps", "0", "--head-size", "4"});
   const Result<cli::FileTensor> named = cli::read_tensor(y + ":norm.out");
   ASSERT_TRUE(named.ok()) << named.error().message;
   EXPECT_EQ(named->shape, (std::vector<std::int64_t>{2, 3, 4}));
   for (std::size_t i = 0; i < 24; ++i)
     EXPECT_EQ(load_element(static_cast<const char*>(named->data()) + 4 * i, Dtype::f32), -1.0f - static_cast<float>(i % 4));
-  run_well({"--input", y, "--output", y, "--residual", "add", "--residual-input", y, "--residual-output", path("u.safetensors")});
+  run_well({"--input", y, "--output", y, "--residual", "add", "--residual-input", y, "--residual-output", path("u.safetensors"),
+            "--head-size", "4"});
   EXPECT_TRUE(cli::read_tensor(y + ":y").ok());
   EXPECT_TRUE(cli::read_tensor(path("u.safetensors") + ":residual_out").ok());
   EXPECT_NE(run({"--input", model, "--output", y}).json()["error"]["remedy"].get<std::string>().find("it holds 'x', 'g'"),
