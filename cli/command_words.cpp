@@ -23,7 +23,7 @@ std::vector<std::string> preset_names() {
 
 std::vector<std::string> target_names() {
   std::vector<std::string> names = {"host"};
-  for (const int sm : kGpuTargets) names.push_back(to_text(make_gpu_target(sm)));
+  for (const Target& target : gpu_targets()) names.push_back(to_text(target));
   for (const HostIsa isa : kHostIsas) names.push_back(to_text(make_host_target(isa)));
   return names;
 }

@@ -35,7 +35,7 @@ Function* symbol(const Library& library, const char* name) {
 
 Error not_this_device(const std::string& device, const std::string& why) {
   return environment_error(fmt::format("device {}: this version runs on the host and generates for GPUs{}", device, why),
-                           "use --device host, or write the kernel with 'headnorm generate --target sm_80|sm_90 --emit ptx'");
+                           "use --device host, or write the kernel with 'headnorm generate --target sm_90 --emit ptx'");
 }
 
 Result<int> parse_threads(const std::optional<std::string>& text) {

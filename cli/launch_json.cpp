@@ -52,12 +52,17 @@ void add_gpu(const Plan& plan, Json& json) {
   const GpuPlan& shape = plan.gpu();
   json["ptx_version"] = fmt::format("{}.{}", plan.target.ptx / 10, plan.target.ptx % 10);
   json["parameters"] = parameters_json(plan.spec);
-  json["grid"] = {{"rule", fmt::format("x = ceil(rows * {} / {}), y = 1, z = 1", plan.groups_per_row, shape.groups_per_block)},
-                  {"groups_per_row", plan.groups_per_row},
-                  {"groups_per_block", shape.groups_per_block},
+  const bool is_persistent = plan.gpu_schedule().grid == GridForm::persistent;
+  const std::string tiles = fmt::format("ceil(rows / {}) * {}", shape.rows_per_tile, shape.tiles_per_row);
+  const std::string rule = is_persistent ? "1 <= x <= " + tiles + ", best as many blocks as run at once" : "x = " + tiles;
+  json["grid"] = {{"rule", rule + "; y = 1, z = 1"},
+                  {"form", to_text(plan.gpu_schedule().grid)},
+                  {"rows_per_tile", shape.rows_per_tile},
+                  {"tiles_per_row", shape.tiles_per_row},
                   {"max_rows_per_launch", shape.max_rows_per_launch}};
   json["block"] = Json::array({shape.block_threads, 1, 1});
-  json["shared_bytes"] = shape.shared_bytes;
+  json["shared_bytes"] = shape.shared_bytes;  // part of the kernel
+  json["dynamic_shared_bytes"] = shape.dynamic_shared_bytes;
   json["cluster"] = Json::array({1, 1, 1});
 }
 

@@ -31,11 +31,17 @@ void add_gpu(const GpuPlan& shape, Json& json) {
   json["vector_elements"] = shape.vector_elements;
   json["chunks"] = shape.chunks;
   json["exact"] = shape.exact;
-  json["groups_per_block"] = shape.groups_per_block;
+  json["unroll"] = shape.unroll;
+  json["groups_per_tile"] = shape.groups_per_tile;
+  json["rows_per_tile"] = shape.rows_per_tile;
+  json["tiles_per_row"] = shape.tiles_per_row;
+  json["weights_stay"] = shape.weights_stay;
   json["block_threads"] = shape.block_threads;
   json["over_part"] = reduction_json(shape.over_part);
   json["over_group"] = reduction_json(shape.over_group);
+  json["registers"] = shape.registers;
   json["shared_bytes"] = shape.shared_bytes;
+  json["dynamic_shared_bytes"] = shape.dynamic_shared_bytes;
   json["access_bytes"] = shape.access_bytes;
   json["max_rows_per_launch"] = shape.max_rows_per_launch;
 }

@@ -47,7 +47,6 @@ struct PlanOptions {
 
   void declare(CLI::App& command);
 };
-Result<Target> parse_target_option(const std::string& text);
 // What they ask for, legal or not.
 struct AskedPlan {
   Target target;

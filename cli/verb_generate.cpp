@@ -30,7 +30,7 @@ Result<void> check_emit(const std::string& emit, const Target& target) {
                       suggestion(emit, {kEmits.begin(), kEmits.end()}) + fmt::format("use one of: {}", fmt::join(kEmits, ", ")));
   if (emit == "ptx" && !gpu)
     return user_error(fmt::format("--emit ptx is for GPUs, and {} is a host target", to_text(target)),
-                      "give --target sm_80 or sm_90, or use --emit object");
+                      "give a GPU, e.g. --target sm_80, or use --emit object");
   if (emit == "object" && gpu)
     return user_error(fmt::format("--emit object is for host targets, and {} is a GPU", to_text(target)),
                       "use --emit ptx, or give --target host");

@@ -4,12 +4,33 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
-#include <numeric>
-#include <tuple>
 #include <utility>
 
+#include "core/plan_rules.h"
+
 namespace headnorm {
+
+using plan_rules::fixed_by_mode;
+using plan_rules::illegal;
+using plan_rules::is_power_of_two;
+using plan_rules::too_many_parts;
+
+Error plan_rules::illegal(std::string field, std::string value, std::string rule) {
+  return user_error(fmt::format("schedule {}={}: {}", field, value, rule),
+                    "choose another value, or leave --schedule out for the default; docs/schedules.md lists the rules");
+}
+
+Error plan_rules::too_many_parts(const Plan& plan, std::int64_t most) {
+  return user_error(
+      fmt::format("a sum over {} parts of {} elements ({} heads, {} seed heads): {} takes at most {} parts", plan.parts_per_group,
+                  plan.part_elements, plan.spec.heads(), plan.spec.seed_heads, to_text(plan.target), most),
+      "choose heads and seed heads that are nearer in size: a larger --head-size, or more --seed-heads");
+}
+
+Error plan_rules::fixed_by_mode(std::string field, std::string value, std::string fixed) {
+  return illegal(field, std::move(value), fmt::format("mode batch-invariant fixes {}={}", field, fixed));
+}
+
 namespace {
 
 constexpr int kMaxUnrolledLines = 16;         // lines of a part written as straight code
@@ -20,27 +41,6 @@ constexpr int kMaxTileSums = 16;                        // vectors of partial su
 constexpr std::int64_t kMaxBlockParts = 256;            // parts of a block whose statistics wait on the stack
 constexpr std::int64_t kMaxBlockBytes = kMaxWidth * 4;  // a row, at least
 constexpr std::int64_t kMaxGroupParts = 65536;          // their statistics take 256 KiB of stack each
-constexpr std::int64_t kMaxRegisterElements = 64;       // f32 elements of u that a GPU lane keeps
-constexpr std::int64_t kRegisterFile = 65536;           // registers that the threads of one block share
-constexpr std::int64_t kWorkRegisters = 32;             // of a thread, for addresses, weights and sums
-constexpr int kMaxBlockThreads = 1024;
-constexpr int kMaxAccessBytes = 16;
-constexpr std::int64_t kMaxGrid = 0x7fffffff;
-
-bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
-
-Error illegal(std::string field, std::string value, std::string rule) {
-  return user_error(fmt::format("schedule {}={}: {}", field, value, rule),
-                    "choose another value, or leave --schedule out for the default; docs/schedules.md lists the rules");
-}
-
-// No schedule helps: a sum of the spec spans more parts than the target takes.
-Error too_many_parts(const Plan& plan, std::int64_t most) {
-  return user_error(
-      fmt::format("a sum over {} parts of {} elements ({} heads, {} seed heads): {} takes at most {} parts", plan.parts_per_group,
-                  plan.part_elements, plan.spec.heads(), plan.spec.seed_heads, to_text(plan.target), most),
-      "choose heads and seed heads that are nearer in size: a larger --head-size, or more --seed-heads");
-}
 
 Result<void> check_host_fields(const HostSchedule& s) {
   if (s.accumulators != 1 && s.accumulators != 2 && s.accumulators != 4 && s.accumulators != 8)
@@ -54,12 +54,6 @@ Result<void> check_host_fields(const HostSchedule& s) {
   if (s.prefetch != Prefetch::none && (s.prefetch_bytes < 64 || s.prefetch_bytes > 1 << 24))
     return illegal("prefetch_bytes", fmt::to_string(s.prefetch_bytes), "must be 64 to 16777216 bytes");
   return {};
-}
-
-// Mode batch-invariant: fields that decide the order of sums or the form of an operation have one legal value, that of the schedule
-// which needs no tuning.
-Error fixed_by_mode(std::string field, std::string value, std::string fixed) {
-  return illegal(field, std::move(value), fmt::format("mode batch-invariant fixes {}={}", field, fixed));
 }
 
 // `s` is canonical.
@@ -226,128 +220,6 @@ Result<void> plan_host(Plan& plan) {
   return {};
 }
 
-Result<void> check_gpu_fields(const GpuSchedule& s) {
-  if (!is_power_of_two(s.lanes) || s.lanes > kMaxBlockThreads)
-    return illegal("lanes", fmt::to_string(s.lanes), "must be a power of two of at most 1024");
-  if (!is_power_of_two(s.vector_elements) || s.vector_elements > 16)
-    return illegal("vector", fmt::to_string(s.vector_elements), "must be 1, 2, 4, 8 or 16 elements");
-  if (s.block_threads < 32 || s.block_threads > kMaxBlockThreads || s.block_threads % 32 != 0)
-    return illegal("block", fmt::to_string(s.block_threads), "must be a multiple of 32 from 32 to 1024 threads");
-  if (!is_power_of_two(s.access_bytes) || s.access_bytes < 2 || s.access_bytes > kMaxAccessBytes)
-    return illegal("access", fmt::to_string(s.access_bytes), "must be 2, 4, 8 or 16 bytes");
-  return {};
-}
-
-GpuReduction reduction_over(std::int64_t threads) {
-  const std::int64_t shuffle_lanes = std::gcd(threads, std::int64_t{32});
-  return {static_cast<int>(shuffle_lanes), static_cast<int>(threads / shuffle_lanes)};
-}
-
-// Every access starts at a multiple of a part and of a vector: it can be as wide as the widest power of two that divides both.
-int widest_access(std::int64_t part_elements, int vector_elements, Dtype dtype) {
-  const std::int64_t bytes = size_bytes(dtype);
-  return static_cast<int>(std::gcd(std::gcd(part_elements * bytes, vector_elements * bytes), std::int64_t{kMaxAccessBytes}));
-}
-
-// One access width for the plan: no operand has a wider one, and none of another value would give other code.
-int canonical_access(const Plan& plan, const GpuSchedule& s) {
-  int widest = 1, narrowest = kMaxAccessBytes;
-  for (Operand operand : kOperands) {
-    if (!has_operand(plan.spec, operand)) continue;
-    const Dtype dtype = operand_dtype(plan.spec, operand);
-    widest = std::max(widest, widest_access(plan.part_elements, s.vector_elements, dtype));
-    narrowest = std::min(narrowest, size_bytes(dtype));
-  }
-  return std::max(std::min(s.access_bytes, widest), narrowest);
-}
-
-// Floats of shared memory that a reduction over heads or seed heads takes.
-int partial_sums(const Plan& plan, const GpuPlan& shape, std::int64_t parts) {
-  const GpuReduction& reduction = parts > 1 ? shape.over_group : shape.over_part;
-  if (reduction.partials == 1) return 0;
-  return static_cast<int>(shape.groups_per_block * (parts > 1 ? 1 : plan.parts_per_group) * reduction.partials);
-}
-
-Result<void> check_registers(const GpuPlan& shape) {
-  const std::int64_t kept = shape.chunks * shape.vector_elements;
-  const std::int64_t room = std::min(kMaxRegisterElements, kRegisterFile / shape.block_threads - kWorkRegisters);
-  if (kept <= room) return {};
-  return illegal("residency", "registers",
-                 fmt::format("a lane would keep {} elements, at most {} fit with {} threads in a block; use more lanes, a smaller "
-                             "block or residency=reload",
-                             kept, room, shape.block_threads));
-}
-
-// Lanes for parts of `part` elements in vectors of `vector` elements of `bytes` each. Good choices read whole sectors at a step,
-// keep at most 32 elements in a lane and, beyond one warp, two 16-byte vectors in flight; among them the one with the least idle
-// lanes, then the most lanes.
-int default_lanes(std::int64_t part, int vector, int bytes, std::int64_t most) {
-  std::tuple best(true, std::numeric_limits<std::int64_t>::max(), -1);  // not good, elements spanned, -lanes
-  for (int lanes = 1; lanes <= most && (lanes == 1 || std::int64_t{lanes} / 2 * vector < part); lanes *= 2) {
-    const std::int64_t step = std::int64_t{lanes} * vector, chunks = (part + step - 1) / step;
-    const bool whole_sectors = chunks == 1 || step * bytes >= 64;
-    const bool few_elements = chunks * vector <= 32 || lanes * 2 > most;
-    const bool busy = lanes <= 32 || chunks * vector * bytes >= 32;
-    best = std::min(best, std::tuple(!(whole_sectors && few_elements && busy), chunks * step, -lanes));
-  }
-  return -std::get<2>(best);
-}
-
-// The lanes and vector of the schedule that needs no tuning: what decides the order of sums.
-GpuSchedule default_order(const KernelSpec& spec, std::int64_t part_elements, std::int64_t parts_per_group) {
-  GpuSchedule s;
-  s.vector_elements = kMaxAccessBytes / size_bytes(spec.x_dtype);
-  while (part_elements % s.vector_elements != 0) s.vector_elements /= 2;
-  s.lanes = default_lanes(part_elements, s.vector_elements, size_bytes(spec.x_dtype), kMaxBlockThreads / parts_per_group);
-  return s;
-}
-
-Result<void> check_gpu_order(const GpuSchedule& s, const GpuSchedule& fixed) {
-  if (s.lanes != fixed.lanes) return fixed_by_mode("lanes", fmt::to_string(s.lanes), fmt::to_string(fixed.lanes));
-  if (s.vector_elements != fixed.vector_elements)
-    return fixed_by_mode("vector", fmt::to_string(s.vector_elements), fmt::to_string(fixed.vector_elements));
-  return {};
-}
-
-Result<void> plan_gpu(Plan& plan) {
-  GpuSchedule s = plan.gpu_schedule();
-  HEADNORM_CHECK(check_gpu_fields(s));
-  if (s.lanes > 1 && static_cast<std::int64_t>(s.lanes) / 2 * s.vector_elements >= plan.part_elements)
-    return illegal(
-        "lanes", fmt::to_string(s.lanes),
-        fmt::format("half of the lanes with {} elements each already cover a part of {}", s.vector_elements, plan.part_elements));
-  if (plan.parts_per_group > kMaxBlockThreads) return too_many_parts(plan, kMaxBlockThreads);
-  if (plan.spec.mode == Mode::batch_invariant)
-    HEADNORM_CHECK(check_gpu_order(s, default_order(plan.spec, plan.part_elements, plan.parts_per_group)));
-  const std::int64_t group_threads = plan.parts_per_group * s.lanes;
-  if (group_threads > kMaxBlockThreads)
-    return illegal("lanes", fmt::to_string(s.lanes),
-                   fmt::format("a group of {} parts takes {} threads, a block has at most {}", plan.parts_per_group, group_threads,
-                               kMaxBlockThreads));
-
-  GpuPlan shape;
-  shape.lanes = s.lanes;
-  shape.vector_elements = s.vector_elements;
-  const std::int64_t step = static_cast<std::int64_t>(s.lanes) * s.vector_elements;
-  shape.chunks = (plan.part_elements + step - 1) / step;
-  shape.exact = plan.part_elements % step == 0;
-  shape.groups_per_block = static_cast<int>(std::max<std::int64_t>(1, s.block_threads / group_threads));
-  shape.block_threads = static_cast<int>((shape.groups_per_block * group_threads + 31) / 32 * 32);
-  s.block_threads = shape.block_threads;
-  if (plan.part_elements / step < 2) s.residency = Residency::registers;  // nothing to loop over
-  if (s.residency == Residency::registers) HEADNORM_CHECK(check_registers(shape));
-  s.access_bytes = shape.access_bytes = canonical_access(plan, s);
-
-  shape.over_part = reduction_over(s.lanes);
-  shape.over_group = reduction_over(group_threads);
-  shape.shared_bytes = 4 * partial_sums(plan, shape, plan.parts_per_head);
-  if (plan.spec.has_gate()) shape.shared_bytes += 4 * partial_sums(plan, shape, plan.parts_per_seed);
-  shape.max_rows_per_launch = kMaxGrid / plan.groups_per_row * shape.groups_per_block;
-  plan.schedule = s;
-  plan.shape = shape;
-  return {};
-}
-
 }  // namespace
 
 Result<Plan> make_plan(const KernelSpec& spec, const Schedule& schedule, const Target& target) {
@@ -368,7 +240,7 @@ Result<Plan> make_plan(const KernelSpec& spec, const Schedule& schedule, const T
   if (host != std::holds_alternative<HostSchedule>(schedule))
     return user_error(fmt::format("schedule '{}' is not for target {}", to_text(schedule), to_text(target)),
                       host ? "give a host schedule (form=...)" : "give a GPU schedule (lanes=...)");
-  HEADNORM_CHECK(host ? plan_host(plan) : plan_gpu(plan));
+  HEADNORM_CHECK(host ? plan_host(plan) : plan_rules::plan_gpu(plan));
   return plan;
 }
 
@@ -384,31 +256,13 @@ Schedule default_host_schedule(const KernelSpec& spec, const Target& target) {
   return s;
 }
 
-Schedule default_gpu_schedule(const KernelSpec& spec, const Target& target) {
-  const std::int64_t seed = spec.has_gate() ? spec.width / spec.seed_heads : spec.head_size;
-  const std::int64_t part = std::min(spec.head_size, seed);
-  const std::int64_t parts_per_group = std::max(spec.head_size, seed) / part;
-  GpuSchedule s = default_order(spec, part, parts_per_group);
-  s.block_threads = 128;
-  if (!make_plan(spec, s, target).ok()) s.residency = Residency::reload;
-  return s;
-}
-
 }  // namespace
 
 Schedule default_schedule(const KernelSpec& spec, const Target& target) {
   const Schedule schedule =
-      target.kind == TargetKind::host ? default_host_schedule(spec, target) : default_gpu_schedule(spec, target);
+      target.kind == TargetKind::host ? default_host_schedule(spec, target) : plan_rules::default_gpu_schedule(spec, target);
   const Result<Plan> plan = make_plan(spec, schedule, target);
   return plan.ok() ? plan->schedule : schedule;
-}
-
-int operand_access_bytes(const Plan& plan, Operand operand) {
-  const Dtype dtype = operand_dtype(plan.spec, operand);
-  // A weight per head is read one element at a time.
-  if (operand == Operand::gamma && plan.spec.weight == WeightForm::head) return size_bytes(dtype);
-  const int widest = widest_access(plan.part_elements, plan.gpu().vector_elements, dtype);
-  return std::max(std::min(plan.gpu().access_bytes, widest), size_bytes(dtype));
 }
 
 Schedule unaligned_schedule(const Plan& plan) {

@@ -44,17 +44,27 @@ struct GpuReduction {
   int partials = 1;
 };
 
+// A tile is what a block works on at a time: `groups_per_tile` consecutive groups of each of `rows_per_tile` consecutive rows.
+// Tiles are numbered along a row first, tile t begins at row t / tiles_per_row * rows_per_tile.
 struct GpuPlan {
   int lanes = 0;  // threads of a part
   int vector_elements = 0;
   std::int64_t chunks = 0;  // vectors of a part that a lane takes, the last perhaps partly past the end
   bool exact = false;       // lanes * vector_elements * chunks == part_elements: no bounds checks
-  int groups_per_block = 0;
-  int block_threads = 0;  // groups_per_block * parts_per_group * lanes, rounded up to whole warps
+  int unroll = 1;           // chunks that a lane loads before it computes; with loops: of a turn
+  int groups_per_tile = 0;
+  int rows_per_tile = 0;
+  std::int64_t tiles_per_row = 0;
+  int groups_per_block() const { return groups_per_tile * rows_per_tile; }
+  int block_threads = 0;  // groups_per_block() * parts_per_group * lanes, rounded up to whole warps
   GpuReduction over_part, over_group;
+  int kept_bytes = 0;                    // of an element of u between the sweeps, with residency shared
   int shared_bytes = 0;                  // static
+  int dynamic_shared_bytes = 0;          // to be given at the launch; above 48 KiB in all, the kernel must be allowed it before
+  bool weights_stay = false;             // weights are read once before the tiles of a block
+  int registers = 0;                     // of a thread, as an assembler gives them: an estimate, see docs/schedules.md
   int access_bytes = 0;                  // of the widest access of any operand; see operand_access_bytes
-  std::int64_t max_rows_per_launch = 0;  // the grid has x only: ceil(rows * groups_per_row / groups_per_block) blocks
+  std::int64_t max_rows_per_launch = 0;  // the grid has x only
 };
 
 struct Plan {
@@ -81,6 +91,10 @@ struct Plan {
 // Errors (user): the spec breaks a rule of make_spec, the schedule is of another kind than the target, or a rule of the schedule is
 // broken; the message names the field, its value and the rule.
 Result<Plan> make_plan(const KernelSpec& spec, const Schedule& schedule, const Target& target);
+
+// GPU: tiles of `rows` rows. The grid, in x alone, of a schedule with grid=once; the largest that is of use with grid=persistent,
+// which is right for any grid of at least one block.
+std::int64_t tile_count(const Plan& plan, std::int64_t rows);
 
 // GPU: bytes of the widest access of `operand`. Its pointer and, for a row operand, its row stride must be multiples of this.
 int operand_access_bytes(const Plan& plan, Operand operand);

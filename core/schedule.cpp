@@ -34,7 +34,15 @@ const char* to_text(Unpack value) {
   return kNames[static_cast<int>(value)];
 }
 const char* to_text(Residency value) {
-  constexpr const char* kNames[] = {"registers", "reload"};
+  constexpr const char* kNames[] = {"registers", "shared", "reload"};
+  return kNames[static_cast<int>(value)];
+}
+const char* to_text(GridForm value) {
+  constexpr const char* kNames[] = {"once", "persistent"};
+  return kNames[static_cast<int>(value)];
+}
+const char* to_text(WeightLoad value) {
+  constexpr const char* kNames[] = {"after", "before"};
   return kNames[static_cast<int>(value)];
 }
 
@@ -54,8 +62,9 @@ std::string host_text(const HostSchedule& s) {
 }
 
 std::string gpu_text(const GpuSchedule& s) {
-  return fmt::format("lanes={},vector={},block={},residency={},access={}", s.lanes, s.vector_elements, s.block_threads,
-                     to_text(s.residency), s.access_bytes);
+  return fmt::format("lanes={},vector={},block={},groups={},rows={},residency={},unroll={},grid={},weights={},access={}", s.lanes,
+                     s.vector_elements, s.block_threads, s.groups, s.rows, to_text(s.residency), s.unroll, to_text(s.grid),
+                     to_text(s.weights), s.access_bytes);
 }
 
 Result<void> set_int(int& field, std::string_view value, std::string_view what) {
@@ -106,9 +115,16 @@ Result<Schedule> parse_gpu(std::string_view text) {
     if (key == "lanes") return set_int(s.lanes, value, key);
     if (key == "vector") return set_int(s.vector_elements, value, key);
     if (key == "block") return set_int(s.block_threads, value, key);
-    if (key == "residency") return set_enum(s.residency, value, key, std::array{Residency::registers, Residency::reload});
+    if (key == "groups") return set_int(s.groups, value, key);
+    if (key == "rows") return set_int(s.rows, value, key);
+    if (key == "residency")
+      return set_enum(s.residency, value, key, std::array{Residency::registers, Residency::shared, Residency::reload});
+    if (key == "unroll") return set_int(s.unroll, value, key);
+    if (key == "grid") return set_enum(s.grid, value, key, std::array{GridForm::once, GridForm::persistent});
+    if (key == "weights") return set_enum(s.weights, value, key, std::array{WeightLoad::after, WeightLoad::before});
     if (key == "access") return set_int(s.access_bytes, value, key);
-    return user_error(fmt::format("'{}' is not a field of a GPU schedule", key), "fields: lanes, vector, block, residency, access");
+    return user_error(fmt::format("'{}' is not a field of a GPU schedule", key),
+                      "fields: lanes, vector, block, groups, rows, residency, unroll, grid, weights, access");
   }));
   return Schedule(s);
 }

@@ -65,17 +65,35 @@ struct HostSchedule {
 
 // ---- GPU -----------------------------------------------------------------------------------------------------------------------
 
-// Where u stays between the two sweeps.
+// Where u stays between the sweeps.
 enum class Residency : std::uint8_t {
-  registers,  // read once from global memory
-  reload,     // read again (from L2 mostly): for parts too long for the registers of a block
+  registers,  // read once from global memory, straight code: the fastest while it fits
+  shared,     // read once, kept in shared memory: parts too long for registers, or fewer registers for more blocks
+  reload,     // read again (from L2 mostly): for parts too long for shared memory
+};
+
+// How tiles (what a block works on at a time) come to blocks.
+enum class GridForm : std::uint8_t {
+  once,        // one block a tile: blocks start and end as memory lets them
+  persistent,  // as many blocks as the launch has, each takes every grid.x-th tile: weights can stay in registers
+};
+
+// When weights that follow the statistic are read.
+enum class WeightLoad : std::uint8_t {
+  after,   // behind the reduction: fewer registers
+  before,  // ahead of it, so that both latencies overlap; once for all tiles where a tile holds whole rows and the grid persists
 };
 
 struct GpuSchedule {
   int lanes = 32;           // threads that share a part; a power of two, at most 1024
   int vector_elements = 8;  // consecutive elements a lane takes at a time; a power of two
-  int block_threads = 128;  // upper bound: a block takes as many whole groups as fit, at least one
+  int block_threads = 128;  // upper bound for a tile where groups or rows are 0; a tile takes at least one group
+  int groups = 0;           // of each row of a tile; divides the groups of a row; 0: as many as fit
+  int rows = 0;             // of a tile; 0: as many as fit
   Residency residency = Residency::registers;
+  int unroll = 0;  // chunks that a lane loads before it computes; 0: as many as their bytes allow, at most 4
+  GridForm grid = GridForm::once;
+  WeightLoad weights = WeightLoad::after;
   int access_bytes = 16;  // widest access; also the alignment that the plan asks of pointers and strides
 
   friend bool operator==(const GpuSchedule&, const GpuSchedule&) = default;
@@ -90,11 +108,15 @@ const char* to_text(StoreKind value);
 const char* to_text(RsqrtForm value);
 const char* to_text(Unpack value);
 const char* to_text(Residency value);
+const char* to_text(GridForm value);
+const char* to_text(WeightLoad value);
 
 // Canonical text, e.g.
 // "form=split,heads=4,block=8192,prefetch=t1,prefetch_at=write,prefetch_bytes=16384,store=nt,accumulators=4,rsqrt=exact,
-// unpack=even_odd" or "lanes=32,vector=8,block=128,residency=registers,access=16". parse_schedule(to_text(s)) == s. A text with
-// 'form' is a host schedule, one with 'lanes' a GPU schedule; fields left out take their defaults.
+// unpack=even_odd" or
+// "lanes=32,vector=8,block=128,groups=4,rows=1,residency=registers,unroll=1,grid=once,weights=after,access=16".
+// parse_schedule(to_text(s)) == s. A text with 'form' is a host schedule, one with 'lanes' a GPU schedule; fields left out take
+// their defaults.
 std::string to_text(const Schedule& schedule);
 Result<Schedule> parse_schedule(std::string_view text);
 // For a target of `kind`: a text of fields with neither 'form' nor 'lanes' is a schedule of that kind.

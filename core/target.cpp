@@ -2,29 +2,68 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "core/text.h"
 
 namespace headnorm {
 namespace {
 
-constexpr int kMaxPtx = 90;
+constexpr int kPtxVersions[] = {70, 71, 72, 73, 74, 75, 76, 77, 78, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90};
 
 const char* isa_text(HostIsa isa) {
   constexpr const char* kNames[] = {"x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16", "aarch64"};
   return kNames[static_cast<int>(isa)];
 }
 
-int lowest_ptx(int sm) { return sm >= 90 ? 78 : 70; }
+Target gpu_target(int sm, SmVariant variant, int lowest_ptx) {
+  return {.kind = TargetKind::gpu, .isa = HostIsa::x86_64, .sm = sm, .ptx = lowest_ptx, .variant = variant};
+}
+
+bool is_ptx_version(std::int64_t version) {
+  return std::find(std::begin(kPtxVersions), std::end(kPtxVersions), version) != std::end(kPtxVersions);
+}
 
 }  // namespace
 
-std::string to_text(const Target& target) {
-  if (target.kind == TargetKind::host) return isa_text(target.isa);
-  const std::string base = fmt::format("sm_{}", target.sm);
-  return target.ptx == lowest_ptx(target.sm) ? base : fmt::format("{}+ptx{}", base, target.ptx);
+std::string processor_name(const Target& target) {
+  return fmt::format("sm_{}{}", target.sm, target.variant == SmVariant::a ? "a" : "");
 }
 
-Target make_gpu_target(int sm) { return {.kind = TargetKind::gpu, .isa = HostIsa::x86_64, .sm = sm, .ptx = lowest_ptx(sm)}; }
+const std::vector<Target>& gpu_targets() {
+  static const std::vector<Target> kTargets = {gpu_target(80, SmVariant::base, 70), gpu_target(86, SmVariant::base, 71),
+                                               gpu_target(89, SmVariant::base, 78), gpu_target(90, SmVariant::base, 78),
+                                               gpu_target(90, SmVariant::a, 80),    gpu_target(100, SmVariant::base, 86),
+                                               gpu_target(100, SmVariant::a, 86),   gpu_target(120, SmVariant::base, 87)};
+  return kTargets;
+}
+
+std::string target_choices() {
+  std::string text;
+  for (const Target& target : gpu_targets()) text += processor_name(target) + ", ";
+  for (HostIsa isa : kHostIsas) text += fmt::format("{}{}", isa_text(isa), isa == *std::prev(std::end(kHostIsas)) ? " or " : ", ");
+  return text + "host";
+}
+
+int Target::max_shared_bytes() const {
+  constexpr int kKiB = 1024;
+  if (sm == 90 || sm == 100) return 227 * kKiB;
+  return (sm == 80 ? 163 : 99) * kKiB;
+}
+
+std::string to_text(const Target& target) {
+  if (target.kind == TargetKind::host) return isa_text(target.isa);
+  const std::string base = processor_name(target);
+  return target == make_gpu_target(target.sm, target.variant) ? base : fmt::format("{}+ptx{}", base, target.ptx);
+}
+
+Target make_gpu_target(int sm, SmVariant variant) {
+  for (const Target& known : gpu_targets()) {
+    if (known.sm == sm && known.variant == variant) return known;
+  }
+  return gpu_target(sm, variant, 0);
+}
 Target make_host_target(HostIsa isa) { return {.kind = TargetKind::host, .isa = isa, .sm = 0, .ptx = 0}; }
 
 Result<Target> parse_target(std::string_view text) {
@@ -33,23 +72,22 @@ Result<Target> parse_target(std::string_view text) {
     if (text == isa_text(isa)) return make_host_target(isa);
   }
   const std::size_t plus = text.find('+');
-  for (int sm : kGpuTargets) {
-    if (text.substr(0, plus) != fmt::format("sm_{}", sm)) continue;
-    Target target = make_gpu_target(sm);
+  for (Target target : gpu_targets()) {
+    if (text.substr(0, plus) != processor_name(target)) continue;
     if (plus == std::string_view::npos) return target;
     const std::string_view feature = text.substr(plus + 1);
     if (feature.substr(0, 3) == "ptx") {
       HEADNORM_TRY(const std::int64_t version, text::parse_integer(feature.substr(3), "PTX version"));
-      if (version >= target.ptx && version <= kMaxPtx) {
+      if (version >= target.ptx && is_ptx_version(version)) {
         target.ptx = static_cast<int>(version);
         return target;
       }
     }
-    return user_error(fmt::format("'{}' in target '{}' is not a PTX version of sm_{}", feature, text, sm),
-                      fmt::format("use +ptx{} to +ptx{}", target.ptx, kMaxPtx));
+    return user_error(
+        fmt::format("'{}' in target '{}' is not a PTX version of {}", feature, text, processor_name(target)),
+        fmt::format("use +ptx{} to +ptx{} (there is no ptx79 and no ptx89)", target.ptx, *std::prev(std::end(kPtxVersions))));
   }
-  return user_error(fmt::format("'{}' is not a target", text),
-                    "use sm_80, sm_90, x86-64, x86-64-v3, x86-64-v4, x86-64-v4+bf16, aarch64 or host");
+  return user_error(fmt::format("'{}' is not a target", text), "use " + target_choices());
 }
 
 bool host_supports(HostIsa isa) {

@@ -20,11 +20,17 @@ enum class HostIsa : std::uint8_t {
   aarch64,         // Armv8-A: Advanced SIMD
 };
 
+enum class SmVariant : std::uint8_t {
+  base,  // runs on its own and on later processors
+  a,     // may use instructions of this processor alone: never runs on another, later ones included
+};
+
 struct Target {
   TargetKind kind = TargetKind::host;
-  HostIsa isa = HostIsa::x86_64;  // host
-  int sm = 0;                     // gpu: 80, 90
-  int ptx = 0;                    // gpu: PTX ISA version times ten, 70 is 7.0
+  HostIsa isa = HostIsa::x86_64;        // host
+  int sm = 0;                           // gpu: 80, 90, 100
+  int ptx = 0;                          // gpu: PTX ISA version times ten, 70 is 7.0
+  SmVariant variant = SmVariant::base;  // gpu
 
   friend bool operator==(const Target&, const Target&) = default;
 
@@ -42,19 +48,28 @@ struct Target {
   // ordinary stores with a hint.
   int streaming_alignment(int bytes) const { return isa == HostIsa::aarch64 ? 1 : bytes < vector_bytes() ? bytes : vector_bytes(); }
   bool streaming_needs_fence() const { return isa != HostIsa::aarch64; }
+
+  // GPU: bytes of the widest access to global memory, and of shared memory that a block can have.
+  int max_access_bytes() const { return sm >= 100 && ptx >= 88 ? 32 : 16; }
+  int max_shared_bytes() const;
 };
 
-// Canonical text: "sm_90", "sm_90+ptx86" (a PTX version above the target's lowest), "x86-64", "x86-64-v4+bf16",
+// Canonical text: "sm_90", "sm_90a", "sm_90+ptx86" (a PTX version above the target's lowest), "x86-64", "x86-64-v4+bf16",
 // "aarch64".
 std::string to_text(const Target& target);
 
 // Also takes "host": the best instruction set of the machine that runs this.
 Result<Target> parse_target(std::string_view text);
 
-Target make_gpu_target(int sm);  // with the lowest PTX version that knows it; sm must be one of kGpuTargets
+// With the lowest PTX version that knows it; must be one of gpu_targets().
+Target make_gpu_target(int sm, SmVariant variant = SmVariant::base);
 Target make_host_target(HostIsa isa);
 
-inline constexpr int kGpuTargets[] = {80, 90};
+std::string processor_name(const Target& target);  // of a GPU target: "sm_90a"
+const std::vector<Target>& gpu_targets();          // each with its lowest PTX version
+// "sm_80, sm_86, ..., aarch64 or host", for messages.
+std::string target_choices();
+
 inline constexpr HostIsa kHostIsas[] = {HostIsa::x86_64, HostIsa::x86_64_v3, HostIsa::x86_64_v4, HostIsa::x86_64_v4_bf16,
                                         HostIsa::aarch64};
 

@@ -106,19 +106,85 @@ void add_host(Collector& out) {
   }
 }
 
+std::int64_t part_elements(const KernelSpec& spec) {
+  return spec.has_gate() ? std::min(spec.head_size, spec.width / spec.seed_heads) : spec.head_size;
+}
+
+// A block that takes tiles until there are none, with the weights of its whole rows in registers; where a row takes too many
+// threads, with tiles as they come.
+void add_persistent(Collector& out, GpuSchedule s) {
+  s.grid = GridForm::persistent;
+  s.weights = WeightLoad::before;
+  const KernelSpec& spec = out.spec();
+  s.groups =
+      static_cast<int>(std::min<std::int64_t>(spec.has_gate() ? std::min(spec.heads(), spec.seed_heads) : spec.heads(), 1024));
+  if (!make_plan(spec, s, out.target()).ok()) s.groups = 0;
+  out.add(s);
+}
+
+void add_gpu_lanes(Collector& out, GpuSchedule s) {
+  for (int block : {64, 128, 256, 512}) {
+    s.block_threads = block;
+    out.add(s);
+    add_persistent(out, s);
+  }
+  for (Residency residency : {Residency::shared, Residency::reload}) {
+    s.residency = residency;
+    for (int block : {128, 512}) {
+      s.block_threads = block;
+      out.add(s);
+    }
+  }
+}
+
 void add_gpu(Collector& out) {
-  for (Residency residency : {Residency::registers, Residency::reload}) {
-    for (int vector = 1; vector <= 16; vector *= 2) {
-      // A vector is at most 16 bytes of the widest row tensor, and narrow ones only serve parts that wide ones do not divide.
-      const int bytes = vector * size_bytes(out.spec().x_dtype);
-      if (bytes > 16) continue;
-      const std::int64_t part =
-          std::min(out.spec().head_size, out.spec().has_gate() ? out.spec().width / out.spec().seed_heads : out.spec().head_size);
-      if (bytes < 8 && part % (2 * vector) == 0) continue;
-      for (int lanes = 1; lanes <= 1024; lanes *= 2) {
-        for (int block : {64, 128, 256, 512}) out.add(GpuSchedule{lanes, vector, block, residency, 16});
+  for (int vector = 1; vector <= 16; vector *= 2) {
+    // A vector is one access of x, and narrow ones only serve parts that wide ones do not divide.
+    const int bytes = vector * size_bytes(out.spec().x_dtype);
+    if (bytes > out.target().max_access_bytes()) continue;
+    if (bytes < 8 && part_elements(out.spec()) % (2 * vector) == 0) continue;
+    GpuSchedule s;
+    s.vector_elements = vector;
+    s.access_bytes = std::max(16, bytes);
+    for (s.lanes = 1; s.lanes <= 1024; s.lanes *= 2) add_gpu_lanes(out, s);
+  }
+}
+
+void refine_host(Collector& out, const HostSchedule& from) {
+  HostSchedule s = from;
+  for (int accumulators : {4, 2, 8}) {
+    for (RsqrtForm rsqrt : {RsqrtForm::exact, RsqrtForm::newton}) {
+      for (Unpack unpack : {Unpack::even_odd, Unpack::widen}) {
+        s.accumulators = accumulators;
+        s.rsqrt = rsqrt;
+        s.unpack = unpack;
+        out.add(s);
       }
     }
+  }
+  s = from;
+  for (int heads : {1, 2, 4, 8, 16}) {
+    s.heads = heads;
+    out.add(s);
+  }
+}
+
+// Loads in flight, and the shape of the tile at the same number of lanes.
+void refine_gpu(Collector& out, const GpuSchedule& from) {
+  for (WeightLoad weights : {WeightLoad::after, WeightLoad::before}) {
+    for (int unroll : {1, 2, 4, 8}) {
+      GpuSchedule s = from;
+      s.weights = weights;
+      s.unroll = unroll;
+      out.add(s);
+    }
+  }
+  for (int rows : {1, 2, 4, 8}) {
+    GpuSchedule s = from;
+    s.rows = rows;
+    out.add(s);
+    s.groups = 0;
+    out.add(s);
   }
 }
 
@@ -138,25 +204,12 @@ Result<SearchSpace> build_search_space(const KernelSpec& spec, const Target& tar
 }
 
 std::vector<Plan> refine(const Plan& plan) {
-  if (plan.target.kind != TargetKind::host) return {};
   Collector out(plan.spec, plan.target);
   out.add(plan.schedule);
-  HostSchedule s = plan.host_schedule();
-  for (int accumulators : {4, 2, 8}) {
-    for (RsqrtForm rsqrt : {RsqrtForm::exact, RsqrtForm::newton}) {
-      for (Unpack unpack : {Unpack::even_odd, Unpack::widen}) {
-        s.accumulators = accumulators;
-        s.rsqrt = rsqrt;
-        s.unpack = unpack;
-        out.add(s);
-      }
-    }
-  }
-  s = plan.host_schedule();
-  for (int heads : {1, 2, 4, 8, 16}) {
-    s.heads = heads;
-    out.add(s);
-  }
+  if (plan.target.kind == TargetKind::host)
+    refine_host(out, plan.host_schedule());
+  else
+    refine_gpu(out, plan.gpu_schedule());
   std::vector<Plan> plans = out.take().plans;
   plans.erase(plans.begin());
   return plans;

@@ -161,7 +161,7 @@ std::vector<ValueId> kept_values(const Program& program, std::size_t sweep) {
   return kept;
 }
 
-Program rematerialise(const Program& program) {
+Program rematerialise(const Program& program, const std::vector<ValueId>& keep) {
   Program result;
   result.spec = program.spec;
   std::vector<ValueId> renamed(program.instructions.size(), kNoValue);  // latest copy of a value
@@ -174,9 +174,10 @@ Program rematerialise(const Program& program) {
       Instruction instruction = at(program, id);
       for (ValueId& argument : instruction.arguments) {
         if (argument == kNoValue) continue;
-        if (at(program, argument).domain == Domain::element && renamed[static_cast<std::size_t>(argument)] < begin)
-          self(argument, self);
-        argument = renamed[static_cast<std::size_t>(argument)];
+        ValueId& latest = renamed[static_cast<std::size_t>(argument)];
+        const bool is_kept = latest != kNoValue && std::find(keep.begin(), keep.end(), argument) != keep.end();
+        if (at(program, argument).domain == Domain::element && latest < begin && !is_kept) self(argument, self);
+        argument = latest;
       }
       result.instructions.push_back(std::move(instruction));
       renamed[static_cast<std::size_t>(id)] = static_cast<ValueId>(result.instructions.size() - 1);

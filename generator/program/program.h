@@ -81,7 +81,8 @@ std::string print(const Program& program);
 // Element values of an earlier sweep that `sweep` (an index of steps) uses.
 std::vector<ValueId> kept_values(const Program& program, std::size_t sweep);
 
-// Makes each sweep compute its own element values from loads: no kept_values remain. For backends that read again.
-Program rematerialise(const Program& program);
+// Makes each sweep compute its own element values from loads and from those of `keep`, which alone remain as kept_values. For
+// backends that read again, or keep values elsewhere.
+Program rematerialise(const Program& program, const std::vector<ValueId>& keep = {});
 
 }  // namespace headnorm::program

@@ -1,4 +1,4 @@
-// PTX of three small kernels, compared byte by byte with the files beside this one.
+// PTX of a few small kernels, compared byte by byte with the files beside this one.
 //
 // HEADNORM_UPDATE_GOLDEN=1 writes the files anew: look at the difference before it is committed.
 #include <gtest/gtest.h>
@@ -40,7 +40,9 @@ INSTANTIATE_TEST_SUITE_P(
         Golden{"head_per_warp.ptx", "width=4096,head_size=256", "lanes=32,vector=8,block=128", "sm_90"},
         Golden{"odd_head.ptx", "width=27,head_size=9,x=f32,y=f32,weight=shared:f32", "lanes=4,vector=2,block=32", "sm_80"},
         Golden{"seednorm_width.ptx", "width=256,head_size=64,weight=channel:bf16,residual=add:bf16,gate=seednorm,seed_heads=1",
-               "lanes=16,vector=4,block=64", "sm_80"}),
+               "lanes=16,vector=4,block=64", "sm_80"},
+        Golden{"persistent_32_bytes.ptx", "width=1152,head_size=288,weight=channel:bf16,residual=add:bf16",
+               "lanes=8,vector=16,groups=4,rows=1,grid=persistent,weights=before,access=32", "sm_100+ptx88"}),
     [](const auto& test) {
       std::string name = test.param.file;
       return name.substr(0, name.find('.'));

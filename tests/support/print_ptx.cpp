@@ -20,8 +20,8 @@ int main() {
   const char* locale = std::getenv("LC_ALL");
   if (locale != nullptr && std::string(locale) != "C") std::locale::global(std::locale(std::locale(), new Commas));
   const auto backend = headnorm::make_llvm_backend();
-  for (int sm : headnorm::kGpuTargets) {
-    for (const headnorm::Plan& plan : headnorm::test::unusual_plans(headnorm::make_gpu_target(sm))) {
+  for (const headnorm::Target& target : headnorm::gpu_targets()) {
+    for (const headnorm::Plan& plan : headnorm::test::sampled_plans(target, 10)) {
       const auto artifact = backend->compile(plan);
       if (!artifact.ok()) return 1;
       std::cout << artifact->key << "\n" << artifact->bytes;

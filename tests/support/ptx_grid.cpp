@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <random>
+#include <set>
+
+#include "core/artifact.h"
+
 namespace headnorm::test {
 namespace {
 
@@ -39,19 +44,36 @@ std::vector<Plan> default_plans(const Target& target) {
   return plans;
 }
 
-std::vector<Plan> unusual_plans(const Target& target) {
+std::vector<Plan> sampled_plans(const Target& target, std::size_t count) {
+  std::mt19937 random(20240607);
+  const auto pick = [&](const auto& values) { return values[random() % std::size(values)]; };
+  const std::string specs[] = {
+      "width=4096,head_size=256",
+      "width=4096,head_size=4096,residual=add:bf16",
+      "width=1152,head_size=288,residual=add:f32,gate=seednorm",
+      "width=768,head_size=192,x=f16,y=f16,weight=shared:f32,residual=inplace:f16,gate=seednorm,seed_heads=1",
+      "width=2432,head_size=304,x=f32,y=bf16,weight=channel:f32,rounding=llama",
+      "width=8192,head_size=8192,x=f32,y=f32,weight=channel:f32,gate=seednorm,seed_heads=16",
+      "width=1000,head_size=8,weight=head:f32,residual=add:f32,norm_input=unrounded",
+      "width=1664,head_size=208,weight=none,gate=seednorm,sigma=softsign"};
+  const int blocks[] = {32, 64, 128, 256, 512, 1024}, unrolls[] = {0, 0, 1, 2, 3, 8}, tiles[] = {0, 0, 0, 1, 2, 4};
+  const Residency residencies[] = {Residency::registers, Residency::registers, Residency::shared, Residency::reload};
+  const GridForm grids[] = {GridForm::once, GridForm::persistent};
+  const WeightLoad loads[] = {WeightLoad::after, WeightLoad::before};
+  const int accesses[] = {2, 8, 16, 16, target.max_access_bytes()};
   std::vector<Plan> plans;
-  for (const char* spec_text :
-       {"width=4096,head_size=256", "width=1152,head_size=288,residual=add:f32,gate=seednorm", "width=36,head_size=9,x=f16,y=f16",
-        "width=4096,head_size=4096,x=f32,y=f32,weight=channel:f32,residual=inplace:bf16,gate=seednorm,seed_heads=12"}) {
-    for (const char* schedule : {"lanes=1,vector=16", "lanes=2,vector=8,residency=reload", "lanes=8,vector=4,access=4",
-                                 "lanes=32,vector=1,block=96,residency=reload", "lanes=64,vector=2,block=1024,access=2",
-                                 "lanes=512,vector=8,block=512", "lanes=1024,vector=1,block=1024,residency=reload"}) {
-      const Result<KernelSpec> spec = parse_spec(spec_text);
-      if (!spec.ok()) continue;
-      const Result<Plan> plan = make_plan(*spec, *parse_schedule(schedule), target);
-      if (plan.ok()) plans.push_back(*plan);
-    }
+  std::set<std::string> names;
+  while (plans.size() < count) {
+    GpuSchedule s{.lanes = 1 << random() % 11, .vector_elements = 1 << random() % 5, .block_threads = pick(blocks)};
+    s.groups = pick(tiles);
+    s.rows = pick(tiles);
+    s.residency = pick(residencies);
+    s.unroll = pick(unrolls);
+    s.grid = pick(grids);
+    s.weights = pick(loads);
+    s.access_bytes = pick(accesses);
+    const Result<Plan> plan = make_plan(*parse_spec(pick(specs)), s, target);
+    if (plan.ok() && names.insert(entry_name(*plan)).second) plans.push_back(*plan);
   }
   return plans;
 }

@@ -9,7 +9,7 @@ namespace headnorm::test {
 
 // Plans with their default schedules: widths and head sizes of all kinds, dtypes, weight forms, residuals and gates.
 std::vector<Plan> default_plans(const Target& target);
-// Plans whose schedules go to the ends of their fields.
-std::vector<Plan> unusual_plans(const Target& target);
+// `count` different plans over all fields of schedules, specs of all kinds: the same ones for a target every time.
+std::vector<Plan> sampled_plans(const Target& target, std::size_t count);
 
 }  // namespace headnorm::test

@@ -2,12 +2,16 @@
 
 namespace headnorm::test {
 
-std::string run_ptx(CodegenBackend& backend, const Plan& plan, LaunchTensors& tensors, ThreadOrder order) {
+std::string run_ptx(CodegenBackend& backend, const Plan& plan, LaunchTensors& tensors, ThreadOrder order, std::int64_t grid) {
   const Result<Artifact> artifact = backend.compile(plan);
   if (!artifact.ok()) return artifact.error().message;
   const Result<PtxMachine> machine = PtxMachine::parse(artifact->bytes);
   if (!machine.ok()) return machine.error().message;
+  if (machine->shared_bytes() != (plan.gpu().shared_bytes + 15) / 16 * 16) return "not the static shared memory of the plan";
+  return run_ptx(*machine, plan, tensors, order, grid);
+}
 
+std::string run_ptx(const PtxMachine& machine, const Plan& plan, LaunchTensors& tensors, ThreadOrder order, std::int64_t grid) {
   std::vector<std::uint64_t> parameters;
   std::vector<GlobalRange> memory;
   for (const Parameter& parameter : launch_parameters(plan.spec)) {
@@ -26,8 +30,8 @@ std::string run_ptx(CodegenBackend& backend, const Plan& plan, LaunchTensors& te
     memory.push_back(
         {begin, begin + static_cast<std::uint64_t>(elements * size_bytes(tensor.dtype())), is_output(parameter.operand)});
   }
-  const std::int64_t groups = tensors.rows() * plan.groups_per_row, per_block = plan.gpu().groups_per_block;
-  return machine->run(parameters, 0, (groups + per_block - 1) / per_block, memory, order);
+  if (grid == 0) grid = tile_count(plan, tensors.rows());
+  return machine.run({grid, plan.gpu().dynamic_shared_bytes}, parameters, memory, order);
 }
 
 bool same_outputs(LaunchTensors& a, LaunchTensors& b) {

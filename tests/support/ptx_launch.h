@@ -9,8 +9,10 @@
 
 namespace headnorm::test {
 
-// All blocks of the launch. "" or what went wrong: compiling, parsing, or the first fault.
-std::string run_ptx(CodegenBackend& backend, const Plan& plan, LaunchTensors& tensors, ThreadOrder order);
+// All blocks of the launch, or `grid` of a persistent kernel (0: one for each tile). "" or what went wrong: compiling, parsing, or
+// the first fault.
+std::string run_ptx(CodegenBackend& backend, const Plan& plan, LaunchTensors& tensors, ThreadOrder order, std::int64_t grid = 0);
+std::string run_ptx(const PtxMachine& machine, const Plan& plan, LaunchTensors& tensors, ThreadOrder order, std::int64_t grid = 0);
 
 // Whether the outputs of two launches of one spec are the same bytes.
 bool same_outputs(LaunchTensors& a, LaunchTensors& b);

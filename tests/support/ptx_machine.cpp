@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <random>
 
 #include "core/dtype.h"
 #include "core/text.h"
@@ -28,7 +30,7 @@ float minimum(float a, float b) { return std::isnan(a) || std::isnan(b) ? NAN : 
 float maximum(float a, float b) { return std::isnan(a) || std::isnan(b) ? NAN : std::fmax(a, b); }
 
 using Arguments = const std::uint64_t*;
-using Pure = std::uint64_t (*)(Arguments);
+using Pure = PtxInstruction::Function;
 
 // Instructions that make one register from others.
 const std::map<std::string, Pure, std::less<>>& pure_instructions() {
@@ -56,6 +58,12 @@ const std::map<std::string, Pure, std::less<>>& pure_instructions() {
       {"shr.u32", [](Arguments a) { return std::uint64_t{a[1] > 31 ? 0 : u32(a[0]) >> a[1]}; }},
       {"shr.u64", [](Arguments a) { return a[1] > 63 ? 0 : a[0] >> a[1]; }},
       {"bfe.u32", [](Arguments a) { return std::uint64_t{(u32(a[0]) >> a[1]) & ((std::uint64_t{1} << a[2]) - 1)}; }},
+      {"and.b16", [](Arguments a) { return a[0] & a[1] & 0xffff; }},
+      {"or.b16", [](Arguments a) { return (a[0] | a[1]) & 0xffff; }},
+      {"xor.b16", [](Arguments a) { return (a[0] ^ a[1]) & 0xffff; }},
+      {"selp.b16", [](Arguments a) { return (a[2] != 0 ? a[0] : a[1]) & 0xffff; }},
+      {"setp.eq.b16", [](Arguments a) { return std::uint64_t{((a[0] ^ a[1]) & 0xffff) == 0}; }},
+      {"setp.ne.b16", [](Arguments a) { return std::uint64_t{((a[0] ^ a[1]) & 0xffff) != 0}; }},
       {"and.b32", [](Arguments a) { return std::uint64_t{u32(a[0] & a[1])}; }},
       {"and.b64", [](Arguments a) { return a[0] & a[1]; }},
       {"or.b32", [](Arguments a) { return std::uint64_t{u32(a[0] | a[1])}; }},
@@ -97,6 +105,9 @@ const std::map<std::string, Pure, std::less<>>& pure_instructions() {
       {"fma.rn.f32", [](Arguments a) { return bits(std::fma(f32(a[0]), f32(a[1]), f32(a[2]))); }},
       {"add.rn.f16", [](Arguments a) { return std::uint64_t{f16_from_float(f16(a[0]) + f16(a[1]))}; }},
       {"mul.rn.f16", [](Arguments a) { return std::uint64_t{f16_from_float(f16(a[0]) * f16(a[1]))}; }},
+      {"add.rn.f32.f16", [](Arguments a) { return bits(f16(a[0]) + f32(a[1])); }},
+      {"sub.rn.f32.f16", [](Arguments a) { return bits(f16(a[0]) - f32(a[1])); }},
+      {"fma.rn.f32.f16", [](Arguments a) { return bits(std::fma(f16(a[0]), f16(a[1]), f32(a[2]))); }},
       {"neg.f32", [](Arguments a) { return bits(-f32(a[0])); }},
       {"abs.f32", [](Arguments a) { return bits(std::fabs(f32(a[0]))); }},
       {"min.NaN.f32", [](Arguments a) { return bits(minimum(f32(a[0]), f32(a[1]))); }},
@@ -132,6 +143,7 @@ Error unknown(std::string_view text) { return internal_error(fmt::format("PTX ma
 // Bytes of the last type in an opcode, and elements of its vector.
 std::size_t width_of(std::string_view opcode) { return opcode.ends_with("16") ? 2 : opcode.ends_with("32") ? 4 : 8; }
 std::size_t vector_of(std::string_view opcode) {
+  if (opcode.find(".v8.") != std::string_view::npos) return 8;
   if (opcode.find(".v4.") != std::string_view::npos) return 4;
   return opcode.find(".v2.") != std::string_view::npos ? 2 : 1;
 }
@@ -141,27 +153,39 @@ bool is_control(std::string_view opcode) {
          opcode == "shfl.sync.bfly.b32" || opcode == "bar.sync";
 }
 
+using Action = PtxInstruction::Action;
+
 // One block while it runs.
 class Block {
  public:
   Block(const std::vector<PtxInstruction>& code, int threads, std::size_t registers, std::size_t shared_bytes,
-        const std::vector<std::uint64_t>& parameters, std::int64_t index, const std::vector<GlobalRange>& memory)
-      : code_(code), parameters_(parameters), index_(static_cast<std::uint64_t>(index)), memory_(memory) {
+        const std::vector<std::uint64_t>& parameters, std::int64_t index, const PtxLaunch& launch,
+        const std::vector<GlobalRange>& memory)
+      : code_(code),
+        parameters_(parameters),
+        index_(static_cast<std::uint64_t>(index)),
+        grid_(static_cast<std::uint64_t>(launch.grid)),
+        static_bytes_((shared_bytes + 15) / 16 * 16),
+        memory_(memory) {
     threads_.resize(static_cast<std::size_t>(threads));
     for (std::size_t i = 0; i < threads_.size(); ++i) {
       threads_[i].index = i;
       threads_[i].registers.resize(registers);
       threads_[i].is_set.resize(registers);
     }
-    shared_.resize(shared_bytes);
-    writers_.resize(shared_bytes / 4);
+    shared_.resize(static_bytes_ + static_cast<std::size_t>(launch.dynamic_shared_bytes));
+    uses_.resize(shared_.size() / kCellBytes);
   }
 
   std::string run(ThreadOrder order) {
+    std::vector<std::size_t> warps(threads_.size() / 32);
+    std::iota(warps.begin(), warps.end(), std::size_t{0});
+    if (order == ThreadOrder::backward) std::reverse(warps.begin(), warps.end());
+    std::mt19937_64 random(index_);
     while (fault_.empty() && !std::all_of(threads_.begin(), threads_.end(), [](const Thread& t) { return t.is_done; })) {
-      for (std::size_t i = 0; i < threads_.size(); ++i)
-        advance(threads_[order == ThreadOrder::forward ? i : threads_.size() - 1 - i]);
-      if (fault_.empty()) meet();
+      if (order == ThreadOrder::shuffled) std::shuffle(warps.begin(), warps.end(), random);
+      for (std::size_t warp : warps) run_warp(32 * warp, order);
+      if (fault_.empty()) barrier();
     }
     return fault_;
   }
@@ -171,12 +195,14 @@ class Block {
     std::size_t index = 0, at = 0;
     bool is_done = false;
     std::vector<std::uint64_t> registers;
-    std::vector<bool> is_set;
+    std::vector<char> is_set;
   };
-  struct Writer {
-    std::size_t thread = 0;
-    int interval = -1;  // between barriers; -1: never written
+  // Of a cell of shared memory: who wrote and who read it, and in which interval between barriers (-1: never).
+  struct Use {
+    std::size_t writer = 0, reader = 0;
+    int written = -1, read = -1;
   };
+  static constexpr std::size_t kCellBytes = 2, kSeveral = ~std::size_t{0};
 
   void fail(const PtxInstruction& instruction, const Thread& thread, std::string_view what) {
     if (fault_.empty()) fault_ = fmt::format("block {} thread {}: {}: {}", index_, thread.index, what, instruction.text);
@@ -200,6 +226,10 @@ class Block {
         return thread.index;
       case PtxOperand::Kind::block:
         return index_;
+      case PtxOperand::Kind::grid:
+        return grid_;
+      case PtxOperand::Kind::dynamic:
+        return static_bytes_ + operand.value;
       case PtxOperand::Kind::immediate:
       case PtxOperand::Kind::list:
         break;
@@ -212,45 +242,76 @@ class Block {
     return (read(thread, static_cast<std::size_t>(instruction.guard)) != 0) == instruction.negated;
   }
 
+  // To the next barrier, or to its end.
+  void run_warp(std::size_t first, ThreadOrder order) {
+    while (fault_.empty()) {
+      for (std::size_t i = 0; i < 32; ++i) advance(threads_[first + (order == ThreadOrder::backward ? 31 - i : i)]);
+      if (threads_[first].is_done || code_[threads_[first].at].action != Action::shuffle) return;
+      shuffle(first);
+    }
+  }
+
   // To the next shuffle or barrier, or to its end.
   void advance(Thread& thread) {
     while (!thread.is_done && fault_.empty()) {
       const PtxInstruction& instruction = code_[thread.at];
-      if (instruction.opcode.starts_with("shfl") || instruction.opcode.starts_with("bar")) return;
-      const bool is_jump = instruction.opcode.starts_with("bra");
+      if (instruction.action == Action::shuffle || instruction.action == Action::barrier) return;
       const bool is_skip = is_skipped(thread, instruction);
       if (!is_skip) execute(thread, instruction);
-      if (is_skip || !is_jump) ++thread.at;
+      if (is_skip || instruction.action != Action::jump) ++thread.at;
       if (thread.at >= code_.size()) thread.is_done = true;
     }
   }
 
   void execute(Thread& thread, const PtxInstruction& instruction) {
-    if (instruction.opcode == "ret") {
-      thread.is_done = true;
-    } else if (instruction.opcode.starts_with("bra")) {
-      thread.at = instruction.target;
-    } else if (instruction.opcode.starts_with("ld.")) {
-      load(thread, instruction);
-    } else if (instruction.opcode.starts_with("st.")) {
-      store(thread, instruction);
-    } else if (instruction.operands[0].kind == PtxOperand::Kind::list) {  // mov.b32 {a, b}, c
-      const std::uint64_t whole = value(thread, instruction.operands[1]);
-      const std::size_t width = 8 * width_of(instruction.opcode) / instruction.operands[0].list.size();
-      for (std::size_t i = 0; i < instruction.operands[0].list.size(); ++i)
-        set(thread, instruction.operands[0].list[i].value, (whole >> (width * i)) & ((std::uint64_t{1} << width) - 1));
-    } else {
-      std::uint64_t arguments[3] = {0, 0, 0};
-      for (std::size_t i = 1; i < instruction.operands.size(); ++i) arguments[i - 1] = gather(thread, instruction, i);
-      set(thread, instruction.operands[0].value, pure_instructions().find(instruction.opcode)->second(arguments));
+    switch (instruction.action) {
+      case Action::leave:
+        thread.is_done = true;
+        return;
+      case Action::jump:
+        thread.at = instruction.target;
+        return;
+      case Action::load_parameter:
+        set(thread, instruction.operands[0].value, parameters_[instruction.operands[1].value]);
+        return;
+      case Action::load:
+        load(thread, instruction);
+        return;
+      case Action::store:
+        store(thread, instruction);
+        return;
+      case Action::split:
+        split(thread, instruction);
+        return;
+      case Action::compute:
+        compute(thread, instruction);
+        return;
+      case Action::shuffle:
+      case Action::barrier:
+        return;
     }
+  }
+
+  // mov.b32 {a, b}, c
+  void split(Thread& thread, const PtxInstruction& instruction) {
+    const std::vector<PtxOperand>& parts = instruction.operands[0].list;
+    const std::uint64_t whole = value(thread, instruction.operands[1]);
+    const std::size_t width = 8 * instruction.width / parts.size();
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      set(thread, parts[i].value, (whole >> (width * i)) & ((std::uint64_t{1} << width) - 1));
+  }
+
+  void compute(Thread& thread, const PtxInstruction& instruction) {
+    std::uint64_t arguments[3] = {0, 0, 0};
+    for (std::size_t i = 1; i < instruction.operands.size(); ++i) arguments[i - 1] = gather(thread, instruction, i);
+    set(thread, instruction.operands[0].value, instruction.function(arguments));
   }
 
   // An operand, or the number that {a, b} make.
   std::uint64_t gather(const Thread& thread, const PtxInstruction& instruction, std::size_t i) {
     const PtxOperand& operand = instruction.operands[i];
     if (operand.kind != PtxOperand::Kind::list) return value(thread, operand);
-    const std::size_t width = 8 * width_of(instruction.opcode) / operand.list.size();
+    const std::size_t width = 8 * instruction.width / operand.list.size();
     std::uint64_t whole = 0;
     for (std::size_t k = 0; k < operand.list.size(); ++k) whole |= value(thread, operand.list[k]) << (width * k);
     return whole;
@@ -259,12 +320,12 @@ class Block {
   // Where an access lies on this machine, or null after a fault.
   std::byte* access(const Thread& thread, const PtxInstruction& instruction, const PtxOperand& operand, bool writes) {
     const std::uint64_t address = value(thread, operand);
-    const std::size_t bytes = width_of(instruction.opcode) * vector_of(instruction.opcode);
+    const std::size_t bytes = instruction.width * instruction.vector;
     if (address % bytes != 0) {
       fail(instruction, thread, fmt::format("address {:#x} is not a multiple of {}", address, bytes));
       return nullptr;
     }
-    if (instruction.opcode.find(".shared") != std::string::npos) return access_shared(thread, instruction, address, bytes, writes);
+    if (instruction.is_shared) return access_shared(thread, instruction, address, bytes, writes);
     for (const GlobalRange& range : memory_) {
       if (address >= range.begin && address + bytes <= range.end && (range.is_written || !writes))
         return reinterpret_cast<std::byte*>(address);  // NOLINT: the machine's addresses are the process's
@@ -279,25 +340,33 @@ class Block {
       fail(instruction, thread, "outside shared memory");
       return nullptr;
     }
-    for (std::size_t word = address / 4; word < (address + bytes + 3) / 4; ++word) {
-      if (!writes && writers_[word].interval < 0) fail(instruction, thread, "shared memory never written");
-      if (!writes && writers_[word].interval == interval_ && writers_[word].thread != thread.index)
+    for (std::size_t cell = address / kCellBytes; cell < (address + bytes) / kCellBytes; ++cell) {
+      Use& use = uses_[cell];
+      if (!writes && use.written < 0) fail(instruction, thread, "shared memory never written");
+      if (!writes && use.written == interval_ && use.writer != thread.index)
         fail(instruction, thread, "shared memory written without a barrier since");
-      if (writes) writers_[word] = {thread.index, interval_};
+      if (writes &&
+          ((use.read == interval_ && use.reader != thread.index) || (use.written == interval_ && use.writer != thread.index)))
+        fail(instruction, thread, "shared memory used without a barrier since");
+      if (writes) {
+        use.writer = thread.index;
+        use.written = interval_;
+      } else if (use.read != interval_) {
+        use.reader = thread.index;
+        use.read = interval_;
+      } else if (use.reader != thread.index) {
+        use.reader = kSeveral;
+      }
     }
     return shared_.data() + address;
   }
 
   void load(Thread& thread, const PtxInstruction& instruction) {
     const PtxOperand& to = instruction.operands[0];
-    if (instruction.opcode.starts_with("ld.param")) {
-      set(thread, to.value, parameters_[instruction.operands[1].value]);
-      return;
-    }
     const std::byte* from = access(thread, instruction, instruction.operands[1], false);
     if (from == nullptr) return;
-    const std::size_t width = width_of(instruction.opcode);
-    for (std::size_t i = 0; i < vector_of(instruction.opcode); ++i) {
+    const std::size_t width = instruction.width;
+    for (std::size_t i = 0; i < instruction.vector; ++i) {
       std::uint64_t loaded = 0;
       std::memcpy(&loaded, from + i * width, width);
       set(thread, to.kind == PtxOperand::Kind::list ? to.list[i].value : to.value, loaded);
@@ -308,22 +377,11 @@ class Block {
     std::byte* to = access(thread, instruction, instruction.operands[0], true);
     if (to == nullptr) return;
     const PtxOperand& from = instruction.operands[1];
-    const std::size_t width = width_of(instruction.opcode);
-    for (std::size_t i = 0; i < vector_of(instruction.opcode); ++i) {
+    const std::size_t width = instruction.width;
+    for (std::size_t i = 0; i < instruction.vector; ++i) {
       const std::uint64_t stored = value(thread, from.kind == PtxOperand::Kind::list ? from.list[i] : from);
       std::memcpy(to + i * width, &stored, width);
     }
-  }
-
-  // All threads stand at a shuffle or barrier, or at their end: carries it out.
-  void meet() {
-    bool is_barrier = true;
-    for (std::size_t first = 0; first < threads_.size(); first += 32) {
-      if (threads_[first].is_done || code_[threads_[first].at].opcode.starts_with("bar")) continue;
-      is_barrier = false;
-      shuffle(first);
-    }
-    if (is_barrier) barrier();
   }
 
   void shuffle(std::size_t first) {
@@ -357,11 +415,11 @@ class Block {
 
   const std::vector<PtxInstruction>& code_;
   const std::vector<std::uint64_t>& parameters_;
-  std::uint64_t index_;
+  std::uint64_t index_, grid_, static_bytes_;
   const std::vector<GlobalRange>& memory_;
   std::vector<Thread> threads_;
   std::vector<std::byte> shared_;
-  std::vector<Writer> writers_;  // by word of shared memory
+  std::vector<Use> uses_;  // by cell of shared memory
   int interval_ = 0;
   std::string fault_;
 };
@@ -392,8 +450,10 @@ Result<PtxOperand> PtxMachine::parse_operand(std::string_view text) {
     operand.value += static_cast<std::uint64_t>(offset);
     return operand;
   }
-  if (text == "%tid.x" || text == "%ctaid.x") {
-    operand.kind = text == "%tid.x" ? PtxOperand::Kind::thread : PtxOperand::Kind::block;
+  if (text == "%tid.x" || text == "%ctaid.x" || text == "%nctaid.x") {
+    operand.kind = text == "%tid.x"     ? PtxOperand::Kind::thread
+                   : text == "%ctaid.x" ? PtxOperand::Kind::block
+                                        : PtxOperand::Kind::grid;
     return operand;
   }
   if (text.front() == '%' || text == "tmp" || text == "_") {
@@ -410,6 +470,10 @@ Result<PtxOperand> PtxMachine::parse_operand(std::string_view text) {
     operand.value = static_cast<std::uint64_t>(number);
     return operand;
   }
+  if (text == dynamic_array_) {
+    operand.kind = PtxOperand::Kind::dynamic;
+    return operand;
+  }
   if (const auto array = shared_.find(text); array != shared_.end()) {
     operand.value = array->second;
     return operand;
@@ -417,6 +481,22 @@ Result<PtxOperand> PtxMachine::parse_operand(std::string_view text) {
   HEADNORM_TRY(const std::int64_t number, text::parse_integer(text, "operand"));
   operand.value = static_cast<std::uint64_t>(number);
   return operand;
+}
+
+void PtxMachine::classify(PtxInstruction& instruction) const {
+  const std::string& opcode = instruction.opcode;
+  instruction.width = width_of(opcode);
+  instruction.vector = vector_of(opcode);
+  instruction.is_shared = opcode.find(".shared") != std::string::npos;
+  if (const auto pure = pure_instructions().find(opcode); pure != pure_instructions().end()) instruction.function = pure->second;
+  instruction.action = opcode == "ret"                  ? Action::leave
+                       : opcode.starts_with("bra")      ? Action::jump
+                       : opcode.starts_with("ld.param") ? Action::load_parameter
+                       : opcode.starts_with("ld.")      ? Action::load
+                       : opcode.starts_with("st.")      ? Action::store
+                       : opcode.starts_with("shfl")     ? Action::shuffle
+                       : opcode.starts_with("bar")      ? Action::barrier
+                                                        : Action::compute;
 }
 
 Result<void> PtxMachine::parse_line(std::string_view line) {
@@ -428,6 +508,10 @@ Result<void> PtxMachine::parse_line(std::string_view line) {
   if (const std::size_t array = line.find(".shared .align 16 .b8 "); array != std::string_view::npos) {
     const std::string_view name = line.substr(array + 22);  // "name[128];"
     const std::size_t open = name.find('[');
+    if (name[open + 1] == ']') {  // begins behind all others
+      dynamic_array_ = name.substr(0, open);
+      return {};
+    }
     HEADNORM_TRY(const std::int64_t bytes, text::parse_integer(name.substr(open + 1, name.find(']') - open - 1), "bytes"));
     shared_[std::string(name.substr(0, open))] = static_cast<std::uint64_t>(shared_bytes_);
     shared_bytes_ += static_cast<int>((bytes + 15) / 16 * 16);
@@ -456,6 +540,7 @@ Result<void> PtxMachine::parse_line(std::string_view line) {
   instruction.opcode = line.substr(0, blank);
   if (!is_control(instruction.opcode) && pure_instructions().count(instruction.opcode) == 0) return unknown(instruction.text);
   const std::string_view rest = trimmed(line.substr(blank));
+  classify(instruction);
   if (instruction.opcode.starts_with("bra")) {
     jumps_.emplace_back(code_.size(), rest);
   } else {
@@ -464,6 +549,8 @@ Result<void> PtxMachine::parse_line(std::string_view line) {
       instruction.operands.push_back(std::move(parsed));
     }
   }
+  if (instruction.action == PtxInstruction::Action::compute && instruction.operands[0].kind == PtxOperand::Kind::list)
+    instruction.action = PtxInstruction::Action::split;
   code_.push_back(std::move(instruction));
   return {};
 }
@@ -483,11 +570,17 @@ Result<PtxMachine> PtxMachine::parse(std::string_view ptx) {
   return machine;
 }
 
-std::string PtxMachine::run(const std::vector<std::uint64_t>& parameters, std::int64_t first, std::int64_t last,
+std::string PtxMachine::run(const PtxLaunch& launch, const std::vector<std::uint64_t>& parameters,
                             const std::vector<GlobalRange>& memory, ThreadOrder order) const {
+  return run_blocks(0, launch.grid, launch, parameters, memory, order);
+}
+
+std::string PtxMachine::run_blocks(std::int64_t first, std::int64_t last, const PtxLaunch& launch,
+                                   const std::vector<std::uint64_t>& parameters, const std::vector<GlobalRange>& memory,
+                                   ThreadOrder order) const {
   for (std::int64_t block = first; block < last; ++block) {
     const std::string fault =
-        Block(code_, block_threads_, registers_.size(), static_cast<std::size_t>(shared_bytes_), parameters, block, memory)
+        Block(code_, block_threads_, registers_.size(), static_cast<std::size_t>(shared_bytes_), parameters, block, launch, memory)
             .run(order);
     if (!fault.empty()) return fault;
   }

@@ -1,8 +1,10 @@
 #include "tuner/search_space.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
+#include <tuple>
 
 namespace headnorm {
 namespace {
@@ -30,7 +32,7 @@ TEST(SearchSpace, PlansAreDifferentLegalAndBeginWithTheDefault) {
         "width=4096,head_size=4096,x=f32,y=f32,weight=channel:f32,eps=1e-06",
         "width=1000,head_size=1000,x=bf16,y=bf16,weight=channel:bf16,eps=1e-06",
         "width=64,head_size=8,x=bf16,y=f32,weight=none,eps=1e-06", "width=1,head_size=1,x=f32,y=f32,weight=none,eps=1e-06"}) {
-    for (const Target& target : {kHost, make_host_target(HostIsa::x86_64), make_gpu_target(80), make_gpu_target(90)}) {
+    for (const Target& target : {kHost, make_host_target(HostIsa::x86_64), make_gpu_target(80), *parse_target("sm_100+ptx88")}) {
       const Result<SearchSpace> space = build_search_space(spec_of(text), target);
       ASSERT_TRUE(space.ok()) << text << ": " << space.error().message;
       const std::vector<std::string> texts = schedule_texts(space->plans);
@@ -50,6 +52,43 @@ TEST(SearchSpace, HoldsTheStructuresThatWinOnTheHost) {
   EXPECT_TRUE(contains(*wide, "form=pipe,block=2048,chunk=4"));
   EXPECT_TRUE(contains(*wide, "form=pipe,block=2048,chunk=4,prefetch=t0,prefetch_at=read,prefetch_bytes=4096"));
   EXPECT_TRUE(contains(*wide, "form=split,block=2048,store=plain"));
+}
+
+TEST(SearchSpace, HoldsTheStructuresOfGpuKernels) {
+  const std::string bf16 = ",x=bf16,y=bf16,weight=channel:bf16,eps=1e-06";
+  const Target hopper = make_gpu_target(90);
+  const auto space_of = [&](const std::string& shape, const Target& target) {
+    return *build_search_space(spec_of(shape + bf16), target);
+  };
+  const SearchSpace wide = space_of("width=4096,head_size=256", hopper);
+  EXPECT_TRUE(contains(wide, "lanes=32,vector=8,block=512,grid=persistent,weights=before,groups=16"));
+  EXPECT_TRUE(contains(wide, "lanes=8,vector=8,block=128,residency=shared"));
+  EXPECT_TRUE(contains(wide, "lanes=8,vector=8,block=512,residency=reload"));
+  for (const Plan& plan : wide.plans) EXPECT_LE(plan.gpu_schedule().access_bytes, 16);
+  EXPECT_TRUE(contains(space_of("width=4096,head_size=256", *parse_target("sm_100+ptx88")), "lanes=16,vector=16,access=32"));
+
+  // Heads that a power of two of lanes shares exactly with an odd number of vectors each.
+  for (const auto& [d, width, lanes, vector] :
+       {std::tuple(288, 1152, 4, 8), std::tuple(288, 1152, 8, 4), std::tuple(192, 768, 8, 8), std::tuple(352, 1408, 4, 8),
+        std::tuple(304, 2432, 4, 4), std::tuple(208, 1664, 2, 8), std::tuple(72, 1152, 1, 8)}) {
+    const SearchSpace space = space_of(fmt::format("width={},head_size={}", width, d), hopper);
+    EXPECT_TRUE(contains(space, fmt::format("lanes={},vector={}", lanes, vector))) << d;
+  }
+}
+
+TEST(SearchSpace, RefinementsOfAGpuPlanKeepItsLanes) {
+  const Result<SearchSpace> space = build_search_space(spec_of("width=4096,head_size=4096,x=f32,y=f32"), make_gpu_target(90));
+  const Plan& plan = space->plans[0];
+  const std::vector<Plan> refined = refine(plan);
+  EXPECT_GE(refined.size(), 5u);
+  EXPECT_LE(refined.size(), 16u);
+  std::set<std::string> texts{to_text(plan.schedule)};
+  for (const Plan& other : refined) {
+    EXPECT_TRUE(texts.insert(to_text(other.schedule)).second);
+    EXPECT_EQ(other.gpu().lanes, plan.gpu().lanes);
+    EXPECT_EQ(other.gpu().vector_elements, plan.gpu().vector_elements);
+    EXPECT_EQ(other.gpu_schedule().residency, plan.gpu_schedule().residency);
+  }
 }
 
 TEST(SearchSpace, CountsIllegalAndCollapsedSchedules) {

@@ -150,7 +150,7 @@ TEST(Plan, DefaultScheduleIsLegalEverywhere) {
           spec.x_dtype = spec.y_dtype = spec.weight_dtype = dtype;
           if (seed_heads > 0) spec.gate = Gate::seednorm;
           spec.seed_heads = seed_heads;
-          for (const char* text : {"sm_80", "sm_90", "x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16", "aarch64"}) {
+          for (const char* text : {"sm_80", "sm_90", "sm_120", "x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16", "aarch64"}) {
             const Target target = *parse_target(text);
             const auto made = make_spec(spec);
             ASSERT_TRUE(made.ok()) << made.error().message;
@@ -212,8 +212,7 @@ TEST(Plan, WideRowsFitInABlockOrAreRefused) {
       spec.residual = Residual::add;
       spec.gate = Gate::seednorm;
       spec.seed_heads = 1;
-      for (const int sm : kGpuTargets) {
-        const Target target = make_gpu_target(sm);
+      for (const Target& target : gpu_targets()) {
         const Result<Plan> plan = make_plan(spec, default_schedule(spec, target), target);
         if (plan.ok()) {
           EXPECT_LE(plan->gpu().shared_bytes, kSharedBytes) << to_text(plan->spec);
@@ -230,9 +229,8 @@ TEST(Plan, WideRowsFitInABlockOrAreRefused) {
 TEST(Plan, RegistersOfABlockAreALimit) {
   KernelSpec spec;
   spec.width = spec.head_size = 65536;
-  for (const int sm : kGpuTargets) {
-    const Result<Plan> plan =
-        make_plan(spec, *parse_schedule("lanes=1024,vector=4,block=1024,residency=registers"), make_gpu_target(sm));
+  for (const Target& target : gpu_targets()) {
+    const Result<Plan> plan = make_plan(spec, *parse_schedule("lanes=1024,vector=4,block=1024,residency=registers"), target);
     ASSERT_FALSE(plan.ok());
     EXPECT_NE(plan.error().message.find("residency=registers"), std::string::npos) << plan.error().message;
     EXPECT_FALSE(plan.error().remedy.empty());

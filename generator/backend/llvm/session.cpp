@@ -39,8 +39,7 @@ struct Machine {
 };
 
 Machine machine_of(const Target& target) {
-  if (target.kind == TargetKind::gpu)
-    return {"nvptx64-nvidia-cuda", fmt::format("sm_{}", target.sm), fmt::format("+ptx{}", target.ptx)};
+  if (target.kind == TargetKind::gpu) return {"nvptx64-nvidia-cuda", processor_name(target), fmt::format("+ptx{}", target.ptx)};
   switch (target.isa) {
     case HostIsa::x86_64:
       return {"x86_64-unknown-linux-gnu", "x86-64", ""};

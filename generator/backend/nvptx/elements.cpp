@@ -123,10 +123,7 @@ Elements round_elements(llvm::IRBuilder<>& ir, const Elements& elements, Dtype d
   return result;
 }
 
-namespace {
-
-// Elements [begin, end) as they stand in memory.
-llvm::Value* in_memory(llvm::IRBuilder<>& ir, const Elements& elements, Dtype dtype, int begin, int end) {
+llvm::Value* pack_elements(llvm::IRBuilder<>& ir, const Elements& elements, Dtype dtype, int begin, int end) {
   if (elements.rounded.empty() || elements.rounded_dtype != dtype)
     return pack(ir, {elements.values.begin() + begin, elements.values.begin() + end}, dtype);
   const int unit = static_cast<int>(elements.values.size() / elements.rounded.size());
@@ -135,7 +132,18 @@ llvm::Value* in_memory(llvm::IRBuilder<>& ir, const Elements& elements, Dtype dt
   return ir.CreateTrunc(begin % 2 == 0 ? pair : ir.CreateLShr(pair, 16), ir.getInt16Ty());
 }
 
-}  // namespace
+llvm::Type* packed_type(llvm::IRBuilder<>& ir, Dtype dtype, int count) {
+  if (dtype != Dtype::bf16) return vector_of(element_type(ir, dtype), static_cast<std::size_t>(count));
+  return count == 1 ? ir.getInt16Ty() : vector_of(ir.getInt32Ty(), static_cast<std::size_t>(count / 2));
+}
+
+void unpack_elements(llvm::IRBuilder<>& ir, llvm::Value* packed, Dtype dtype, int count, Elements& elements) {
+  for (llvm::Value* value : unpack(ir, packed, dtype, static_cast<std::size_t>(count))) elements.values.push_back(value);
+  elements.rounded_dtype = dtype;
+  if (dtype == Dtype::bf16 && count == 1) return;  // no pair to store again
+  const int units = dtype == Dtype::bf16 ? count / 2 : count;
+  for (int i = 0; i < units; ++i) elements.rounded.push_back(extract(ir, packed, static_cast<std::size_t>(i)));
+}
 
 int Memory::access_elements(Operand operand) const {
   return operand_access_bytes(plan_, operand) / size_bytes(operand_dtype(plan_.spec, operand));
@@ -158,32 +166,34 @@ llvm::Value* Memory::address(Operand operand, const Chunk& chunk, int element) {
 
 llvm::Value* Memory::load_at(Operand operand, llvm::Value* address, int count) {
   const Dtype dtype = operand_dtype(plan_.spec, operand);
-  llvm::Type* type = vector_of(element_type(ir_, dtype), static_cast<std::size_t>(count));
-  if (dtype == Dtype::bf16) {
-    type = count == 1 ? ir_.getInt16Ty() : vector_of(ir_.getInt32Ty(), static_cast<std::size_t>(count / 2));
-  }
-  llvm::LoadInst* load = ir_.CreateAlignedLoad(
-      type, address, llvm::Align(static_cast<std::uint64_t>(operand_access_bytes(plan_, operand))), to_text(operand));
+  llvm::LoadInst* load =
+      ir_.CreateAlignedLoad(packed_type(ir_, dtype, count), address,
+                            llvm::Align(static_cast<std::uint64_t>(operand_access_bytes(plan_, operand))), to_text(operand));
   // Weights are never written by the kernel; row operands may be written over (in place) and must not go through the read-only
   // cache.
   if (!is_row_operand(operand)) load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(ir_.getContext(), {}));
   return load;
 }
 
-Elements Memory::load(Operand operand, const Chunk& chunk) {
+std::vector<llvm::Value*> Memory::fetch(Operand operand, const Chunk& chunk) {
   const int access = access_elements(operand);
+  std::vector<llvm::Value*> fetched;
+  for (int i = 0; i < plan_.gpu().vector_elements; i += access)
+    fetched.push_back(load_at(operand, address(operand, chunk, i), access));
+  return fetched;
+}
+
+Elements Memory::unpack(Operand operand, const std::vector<llvm::Value*>& fetched) {
   Elements elements;
-  for (int i = 0; i < plan_.gpu().vector_elements; i += access) {
-    llvm::Value* loaded = load_at(operand, address(operand, chunk, i), access);
-    for (llvm::Value* value : unpack(ir_, loaded, operand_dtype(plan_.spec, operand), static_cast<std::size_t>(access)))
-      elements.values.push_back(value);
-  }
+  for (llvm::Value* packed : fetched)
+    unpack_elements(ir_, packed, operand_dtype(plan_.spec, operand), access_elements(operand), elements);
   return elements;
 }
 
-llvm::Value* Memory::load_of_head(Operand operand) {
-  llvm::Value* loaded = load_at(operand, thread_.part[static_cast<std::size_t>(operand)], 1);
-  return unpack(ir_, loaded, operand_dtype(plan_.spec, operand), 1)[0];
+llvm::Value* Memory::fetch_of_head(Operand operand) { return load_at(operand, thread_.part[static_cast<std::size_t>(operand)], 1); }
+
+llvm::Value* Memory::unpack_of_head(Operand operand, llvm::Value* fetched) {
+  return nvptx::unpack(ir_, fetched, operand_dtype(plan_.spec, operand), 1)[0];
 }
 
 void Memory::store(Operand operand, const Chunk& chunk, int granule, const Elements& elements) {
@@ -193,7 +203,7 @@ void Memory::store(Operand operand, const Chunk& chunk, int granule, const Eleme
   for (int i = begin; i < begin + granule_elements(plan_); i += access) {
     llvm::Value* base = ir_.CreateGEP(type, thread_.part[static_cast<std::size_t>(operand)], chunk.offset);
     llvm::Value* to = ir_.CreateGEP(type, base, ir_.getInt64(static_cast<std::uint64_t>(chunk.more + i)));
-    ir_.CreateAlignedStore(in_memory(ir_, elements, dtype, i, i + access), to,
+    ir_.CreateAlignedStore(pack_elements(ir_, elements, dtype, i, i + access), to,
                            llvm::Align(static_cast<std::uint64_t>(operand_access_bytes(plan_, operand))));
   }
 }

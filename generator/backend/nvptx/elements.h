@@ -24,6 +24,9 @@ struct Chunk {
   std::int64_t more = 0;
   // Whether each granule of the vector lies within the part; empty: all do.
   std::vector<llvm::Value*> inside;
+  // Number of the chunk in the part: i32 (null: 0), to which `more_chunks` is added.
+  llvm::Value* first = nullptr;
+  std::int64_t more_chunks = 0;
 };
 
 // Elements that lie within a part or past its end together: the vector, or what of it divides the part.
@@ -33,14 +36,22 @@ int granule_elements(const Plan& plan);
 llvm::Value* compute(llvm::IRBuilder<>& ir, const program::Instruction& instruction, const std::array<llvm::Value*, 3>& arguments);
 Elements round_elements(llvm::IRBuilder<>& ir, const Elements& elements, Dtype dtype);
 
+// A stretch of `elements` as it stands in memory, and back.
+llvm::Value* pack_elements(llvm::IRBuilder<>& ir, const Elements& elements, Dtype dtype, int begin, int end);
+llvm::Type* packed_type(llvm::IRBuilder<>& ir, Dtype dtype, int count);
+void unpack_elements(llvm::IRBuilder<>& ir, llvm::Value* packed, Dtype dtype, int count, Elements& elements);
+
 class Memory {
  public:
   Memory(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread) : plan_(plan), ir_(ir), thread_(thread) {}
 
-  // Elements of granules past the end of the part are valid numbers of no meaning.
-  Elements load(Operand operand, const Chunk& chunk);
+  // A vector as it stands in memory, one value for each access, and what it holds. Elements of granules past the end of the part
+  // are valid numbers of no meaning.
+  std::vector<llvm::Value*> fetch(Operand operand, const Chunk& chunk);
+  Elements unpack(Operand operand, const std::vector<llvm::Value*>& fetched);
   // The weight of the thread's head, of a gamma per head.
-  llvm::Value* load_of_head(Operand operand);
+  llvm::Value* fetch_of_head(Operand operand);
+  llvm::Value* unpack_of_head(Operand operand, llvm::Value* fetched);
   // One granule of the vector.
   void store(Operand operand, const Chunk& chunk, int granule, const Elements& elements);
 

@@ -32,11 +32,13 @@ std::string render_header(const Plan& plan) {
   line("spec", to_text(plan.spec));
   line("schedule", to_text(plan.schedule));
   line("target", to_text(plan.target));
-  line("block", fmt::format("{} threads: {} groups of {} parts of {} elements, {} lanes a part", shape.block_threads,
-                            shape.groups_per_block, plan.parts_per_group, plan.part_elements, shape.lanes));
-  line("grid", fmt::format("ceil(rows * {} / {}) blocks in x; at most {} rows", plan.groups_per_row, shape.groups_per_block,
-                           shape.max_rows_per_launch));
+  line("block", fmt::format("{} threads: {} rows of {} groups of {} parts of {} elements, {} lanes a part", shape.block_threads,
+                            shape.rows_per_tile, shape.groups_per_tile, plan.parts_per_group, plan.part_elements, shape.lanes));
+  const bool is_persistent = plan.gpu_schedule().grid == GridForm::persistent;
+  line("grid", fmt::format("{}ceil(rows / {}) * {} blocks in x; at most {} rows", is_persistent ? "1 to " : "", shape.rows_per_tile,
+                           shape.tiles_per_row, shape.max_rows_per_launch));
   line("shared memory", fmt::format("{} bytes, static", shape.shared_bytes));
+  if (shape.dynamic_shared_bytes > 0) line("", fmt::format("{} bytes, dynamic", shape.dynamic_shared_bytes));
   text += "// parameters\n";
   for (const Parameter& parameter : launch_parameters(plan.spec)) line(parameter.name, describe(plan, parameter));
   return text + "\n";

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <map>
+#include <optional>
 #include <span>
 
 #include "core/artifact.h"
 #include "generator/backend/nvptx/elements.h"
+#include "generator/backend/nvptx/kept.h"
 #include "generator/backend/nvptx/reduce.h"
 #include "generator/backend/nvptx/target_check.h"
 #include "generator/backend/nvptx/thread.h"
@@ -26,7 +27,25 @@ using program::ValueId;
 
 namespace {
 
-constexpr std::int64_t kBatchBytes = 192;  // that a lane loads before it computes and stores
+// Values of the first sweep, per element, that later ones use: u.
+std::vector<ValueId> kept_of_first_sweep(const Program& program) {
+  std::vector<ValueId> kept;
+  for (std::size_t sweep = 2; sweep < program.steps.size(); sweep += 2) {
+    for (ValueId id : program::kept_values(program, sweep)) {
+      if (id < program.steps[0].end && std::find(kept.begin(), kept.end(), id) == kept.end()) kept.push_back(id);
+    }
+  }
+  return kept;
+}
+
+// A turn is as long as the plan says: an assembler that unrolls further takes registers that the plan does not know of.
+void keep_rolled(llvm::IRBuilder<>& ir, llvm::BranchInst& branch) {
+  llvm::LLVMContext& context = ir.getContext();
+  llvm::Metadata* disable = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
+  llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, disable});
+  loop->replaceOperandWith(0, loop);
+  branch.setMetadata(llvm::LLVMContext::MD_loop, loop);
+}
 
 class Lowering {
  public:
@@ -43,15 +62,19 @@ class Lowering {
   Result<void> run();
 
  private:
-  bool is_looped() const { return plan_.gpu_schedule().residency == Residency::reload; }
+  bool is_looped() const { return plan_.gpu_schedule().residency != Residency::registers; }
   std::int64_t step_elements() const { return std::int64_t{plan_.gpu().lanes} * plan_.gpu().vector_elements; }
   std::int64_t full_chunks() const { return plan_.part_elements / step_elements(); }
-  std::int64_t batch_chunks(const Step& step) const;
+  std::int64_t batch_chunks() const { return plan_.gpu().unroll; }
 
   const Instruction& at(ValueId id) const { return program_.instructions[static_cast<std::size_t>(id)]; }
   bool is_used(ValueId id) const;
   Chunk chunk_at(llvm::Value* offset, std::int64_t index);
 
+  Result<void> lower_tiles();
+  // `next`: where threads go that are done with the tile.
+  Result<void> lower_tile(llvm::Value* tile, llvm::BasicBlock* next);
+  void preload_weights();
   Result<void> lower_sweep(const Step& step);
   void lower_singles(const Step& step);
   void lower_loop(const Step& step);
@@ -65,7 +88,14 @@ class Lowering {
 
   llvm::Value* argument(ValueId id, std::size_t slot, std::size_t element) const;
   Elements elements_of(ValueId id, std::size_t slot) const;
+  Result<void> find_kept();
+  bool is_first(const Step& step) const { return step.begin == 0; }
   llvm::BasicBlock* new_block(const std::string& name) { return llvm::BasicBlock::Create(ir_.getContext(), name, &kernel_); }
+  // In a block made earlier, to which control comes last.
+  void continue_at(llvm::BasicBlock* block) {
+    block->moveAfter(&kernel_.back());
+    ir_.SetInsertPoint(block);
+  }
 
   const Plan& plan_;
   const Program& program_;
@@ -76,21 +106,10 @@ class Lowering {
   std::vector<llvm::Value*> single_;                   // by id: values of one per thread
   std::vector<std::map<ValueId, Elements>> elements_;  // by chunk (unrolled) or place in the batch: values per element
   std::vector<std::pair<ValueId, Sum>> sums_;          // of the sweep being lowered
+  std::map<ValueId, std::vector<std::vector<llvm::Value*>>> preloaded_;  // weights read ahead, by chunk, as they stand in memory
+  std::vector<ValueId> kept_ids_;                                        // residency shared: values of the first sweep
+  std::optional<Kept> kept_;
 };
-
-// A batch is as long as registers allow, at most 4 chunks. A loop runs over several: what two sweeps read in straight code would
-// be kept.
-std::int64_t Lowering::batch_chunks(const Step& step) const {
-  std::int64_t bytes_per_element = 0;
-  for (ValueId id = step.begin; id < step.end; ++id) {
-    if (at(id).op == Op::load && at(id).domain == Domain::element) bytes_per_element += size_bytes(at(id).dtype);
-  }
-  const std::int64_t room = plan_.gpu().block_threads > 512 ? kBatchBytes / 4 : kBatchBytes;
-  const std::int64_t chunk_bytes = std::max<std::int64_t>(1, bytes_per_element) * plan_.gpu().vector_elements;
-  const std::int64_t most = std::clamp<std::int64_t>(room / chunk_bytes, 1, 4);
-  if (!is_looped()) return most;
-  return std::min(most, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(full_chunks() / 2))));
-}
 
 bool Lowering::is_used(ValueId id) const {
   return std::any_of(program_.instructions.begin(), program_.instructions.end(), [&](const Instruction& instruction) {
@@ -100,7 +119,7 @@ bool Lowering::is_used(ValueId id) const {
 
 // Chunk `index` counted from the one at `offset`. Only the part's last chunk can reach past its end.
 Chunk Lowering::chunk_at(llvm::Value* offset, std::int64_t index) {
-  Chunk chunk{offset, index * step_elements(), {}};
+  Chunk chunk{.offset = offset, .more = index * step_elements(), .inside = {}, .first = nullptr, .more_chunks = index};
   if (offset != thread_.lane_offset || index < full_chunks()) return chunk;
   const std::int64_t left = plan_.part_elements - chunk.more;
   for (int begin = 0; begin < plan_.gpu().vector_elements; begin += granule_elements(plan_)) {
@@ -128,8 +147,13 @@ void Lowering::lower_singles(const Step& step) {
     if (instruction.domain == Domain::element || instruction.op == Op::reduce_dot) continue;
     std::array<llvm::Value*, 3> arguments{};
     for (std::size_t i = 0; i < 3; ++i) arguments[i] = argument(instruction.arguments[i], 0, 0);
-    single_[static_cast<std::size_t>(id)] =
-        instruction.op == Op::load ? memory_.load_of_head(instruction.operand) : compute(ir_, instruction, arguments);
+    if (instruction.op == Op::load) {
+      const auto ahead = preloaded_.find(id);
+      llvm::Value* fetched = ahead == preloaded_.end() ? memory_.fetch_of_head(instruction.operand) : ahead->second[0][0];
+      single_[static_cast<std::size_t>(id)] = memory_.unpack_of_head(instruction.operand, fetched);
+      continue;
+    }
+    single_[static_cast<std::size_t>(id)] = compute(ir_, instruction, arguments);
   }
 }
 
@@ -137,7 +161,9 @@ void Lowering::lower_element(ValueId id, const Chunk& chunk, std::size_t slot) {
   const Instruction& instruction = at(id);
   Elements& result = elements_[slot][id];
   if (instruction.op == Op::load) {
-    result = memory_.load(instruction.operand, chunk);
+    const auto ahead = preloaded_.find(id);
+    result = memory_.unpack(instruction.operand,
+                            ahead == preloaded_.end() ? memory_.fetch(instruction.operand, chunk) : ahead->second[slot]);
     return;
   }
   if (instruction.op == Op::round_to) {
@@ -194,12 +220,18 @@ void Lowering::lower_batch(const Step& step, std::span<const Chunk> chunks, std:
       }
     }
   };
+  for (std::size_t value = 0; value < kept_ids_.size() && !is_first(step); ++value) {
+    for (std::size_t i = 0; i < chunks.size(); ++i) elements_[slot + i][kept_ids_[value]] = kept_->recall(value, chunks[i]);
+  }
   each([&](ValueId id, const Chunk& chunk, std::size_t at_slot) {
     if (at(id).op == Op::load) lower_element(id, chunk, at_slot);
   });
   each([&](ValueId id, const Chunk& chunk, std::size_t at_slot) {
     if (at(id).op != Op::load && at(id).op != Op::store) lower_element(id, chunk, at_slot);
   });
+  for (std::size_t value = 0; value < kept_ids_.size() && is_first(step); ++value) {
+    for (std::size_t i = 0; i < chunks.size(); ++i) kept_->keep(value, chunks[i], elements_[slot + i].at(kept_ids_[value]));
+  }
   for (auto& [id, sum] : sums_) {
     for (std::size_t i = 0; i < chunks.size(); ++i) accumulate(sum, at(id), chunks[i], slot + i);
   }
@@ -207,7 +239,7 @@ void Lowering::lower_batch(const Step& step, std::span<const Chunk> chunks, std:
 }
 
 void Lowering::lower_chunks(const Step& step, std::int64_t first, std::int64_t last) {
-  const std::int64_t batch = batch_chunks(step);
+  const std::int64_t batch = batch_chunks();
   for (std::int64_t begin = first; begin < last; begin += batch) {
     std::vector<Chunk> chunks;
     for (std::int64_t i = begin; i < std::min(last, begin + batch); ++i) chunks.push_back(chunk_at(thread_.lane_offset, i));
@@ -217,7 +249,7 @@ void Lowering::lower_chunks(const Step& step, std::int64_t first, std::int64_t l
 
 // The batches of full chunks.
 void Lowering::lower_loop(const Step& step) {
-  const std::int64_t batch = batch_chunks(step), batches = full_chunks() / batch;
+  const std::int64_t batch = batch_chunks(), batches = full_chunks() / batch;
   llvm::BasicBlock* before = ir_.GetInsertBlock();
   llvm::BasicBlock* loop = new_block("loop");
   llvm::BasicBlock* after = new_block("looped");
@@ -231,8 +263,12 @@ void Lowering::lower_loop(const Step& step) {
     partial_sums.back()->addIncoming(sum.partial_sum, before);
     sum.partial_sum = partial_sums.back();
   }
+  llvm::Value* first = ir_.CreateMul(ir_.CreateTrunc(round, ir_.getInt32Ty()), ir_.getInt32(static_cast<std::uint32_t>(batch)));
   std::vector<Chunk> chunks;
-  for (std::int64_t i = 0; i < batch; ++i) chunks.push_back(chunk_at(offset, i));
+  for (std::int64_t i = 0; i < batch; ++i) {
+    chunks.push_back(chunk_at(offset, i));
+    chunks.back().first = first;
+  }
   lower_batch(step, chunks, 0);
 
   llvm::Value* next_round = ir_.CreateAdd(round, ir_.getInt64(1));
@@ -242,7 +278,9 @@ void Lowering::lower_loop(const Step& step) {
   offset->addIncoming(thread_.lane_offset, before);
   offset->addIncoming(next_offset, ir_.GetInsertBlock());
   for (std::size_t i = 0; i < sums_.size(); ++i) partial_sums[i]->addIncoming(sums_[i].second.partial_sum, ir_.GetInsertBlock());
-  ir_.CreateCondBr(ir_.CreateICmpULT(next_round, ir_.getInt64(static_cast<std::uint64_t>(batches))), loop, after);
+  llvm::BranchInst* again =
+      ir_.CreateCondBr(ir_.CreateICmpULT(next_round, ir_.getInt64(static_cast<std::uint64_t>(batches))), loop, after);
+  keep_rolled(ir_, *again);
   ir_.SetInsertPoint(after);
   lower_chunks(step, batches * batch, plan_.gpu().chunks);
 }
@@ -270,15 +308,28 @@ Result<void> Lowering::lower_sweep(const Step& step) {
   return finish_sums(step);
 }
 
-Result<void> Lowering::run() {
+// Weights that follow the statistic; all of them where they stay for every tile.
+void Lowering::preload_weights() {
+  for (ValueId id = 0; id < static_cast<ValueId>(program_.instructions.size()); ++id) {
+    if (at(id).op != Op::load || is_row_operand(at(id).operand)) continue;
+    if (id < program_.steps[0].end && !plan_.gpu().weights_stay) continue;  // read beside u
+    if (at(id).domain != Domain::element) {
+      preloaded_[id] = {{memory_.fetch_of_head(at(id).operand)}};
+      continue;
+    }
+    for (std::int64_t i = 0; i < plan_.gpu().chunks; ++i)
+      preloaded_[id].push_back(memory_.fetch(at(id).operand, chunk_at(thread_.lane_offset, i)));
+  }
+}
+
+Result<void> Lowering::lower_tile(llvm::Value* tile, llvm::BasicBlock* next) {
+  enter_tile(plan_, ir_, kernel_, tile, thread_);
+  if (plan_.gpu_schedule().weights == WeightLoad::before && !plan_.gpu().weights_stay) preload_weights();
   for (const Step& step : program_.steps) {
     const bool is_last = &step == &program_.steps.back();
-    if (is_last) {  // only now may threads leave: no shuffle or barrier follows
+    if (is_last) {  // only now may threads part: no shuffle or barrier of this tile follows
       llvm::BasicBlock* write = new_block("write");
-      llvm::BasicBlock* leave = new_block("leave");
-      ir_.CreateCondBr(thread_.stores, write, leave);
-      ir_.SetInsertPoint(leave);
-      ir_.CreateRetVoid();
+      ir_.CreateCondBr(thread_.stores, write, next);
       ir_.SetInsertPoint(write);
     }
     if (step.kind == StepKind::scalars)
@@ -286,8 +337,73 @@ Result<void> Lowering::run() {
     else
       HEADNORM_CHECK(lower_sweep(step));
   }
+  ir_.CreateBr(next);
+  return {};
+}
+
+// Every thread of a block goes through the same tiles, so that all meet at its barriers. A block past the last tile does nothing.
+Result<void> Lowering::lower_tiles() {
+  llvm::Value* const rows = kernel_.getArg(static_cast<unsigned>(pointer_count(plan_.spec) + stride_count(plan_.spec)));
+  const auto special = [&](llvm::Intrinsic::ID id, const char* name) {
+    return ir_.CreateIntrinsic(id, llvm::ArrayRef<llvm::Type*>{}, {}, nullptr, name);
+  };
+  llvm::Value* block = special(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, "block");
+  if (plan_.gpu().weights_stay) preload_weights();
+  llvm::BasicBlock *before = ir_.GetInsertBlock(), *head = new_block("tiles"), *body = new_block("tile");
+  llvm::BasicBlock *next = new_block("next"), *leave = new_block("leave");
+  ir_.CreateBr(head);
+  ir_.SetInsertPoint(head);
+  llvm::PHINode* tile = ir_.CreatePHI(ir_.getInt32Ty(), 2, "tile");
+  tile->addIncoming(block, before);
+  ir_.CreateCondBr(ir_.CreateICmpULT(first_row(plan_, ir_, tile), rows), body, leave);
+  ir_.SetInsertPoint(body);
+  HEADNORM_CHECK(lower_tile(tile, next));
+  continue_at(next);
+  llvm::Value* blocks = special(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x, "blocks");
+  tile->addIncoming(ir_.CreateAdd(tile, blocks), next);  // at most 2^31 tiles and blocks: within 32 bits
+  ir_.CreateBr(head);
+  continue_at(leave);
   ir_.CreateRetVoid();
   return {};
+}
+
+Dtype kept_dtype(const Instruction& instruction) {
+  return instruction.op == Op::load || instruction.op == Op::round_to ? instruction.dtype : Dtype::f32;
+}
+
+Result<void> Lowering::find_kept() {
+  if (plan_.gpu_schedule().residency != Residency::shared) return {};
+  kept_ids_ = kept_of_first_sweep(program_);
+  std::vector<Dtype> dtypes;
+  for (ValueId id : kept_ids_) dtypes.push_back(kept_dtype(at(id)));
+  HEADNORM_TRY(Kept kept, Kept::make(plan_, ir_, thread_, kernel_.getName().str() + "_kept", dtypes));
+  kept_ = kept;
+  return {};
+}
+
+Result<void> Lowering::run() {
+  HEADNORM_CHECK(find_kept());
+  if (plan_.gpu_schedule().grid == GridForm::persistent) return lower_tiles();
+  llvm::Value* block =
+      ir_.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, llvm::ArrayRef<llvm::Type*>{}, {}, nullptr, "block");
+  llvm::BasicBlock* leave = new_block("leave");
+  HEADNORM_CHECK(lower_tile(block, leave));
+  continue_at(leave);
+  ir_.CreateRetVoid();
+  return {};
+}
+
+// The program as the residency has it: what a sweep does not find in registers or shared memory it computes again.
+Program form_of(const Plan& plan, const Program& program) {
+  switch (plan.gpu_schedule().residency) {
+    case Residency::registers:
+      break;
+    case Residency::shared:
+      return program::rematerialise(program, kept_of_first_sweep(program));
+    case Residency::reload:
+      return program::rematerialise(program);
+  }
+  return program;
 }
 
 llvm::Function& create_kernel(const Plan& plan, llvm::Module& module) {
@@ -319,8 +435,7 @@ llvm::Function& create_kernel(const Plan& plan, llvm::Module& module) {
 
 Result<void> lower(const Plan& plan, const Program& program, llvm::Module& module) {
   HEADNORM_CHECK(check_target(plan.target));
-  const bool reload = plan.gpu_schedule().residency == Residency::reload;
-  const Program form = reload ? program::rematerialise(program) : program;
+  const Program form = form_of(plan, program);
   llvm::Function& kernel = create_kernel(plan, module);
   llvm::IRBuilder<> ir(llvm::BasicBlock::Create(module.getContext(), "entry", &kernel));
   return Lowering(plan, form, ir, kernel).run();

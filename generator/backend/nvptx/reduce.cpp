@@ -18,7 +18,7 @@ const GpuReduction& reduction_of(const Plan& plan, const Sum& sum) {
 
 // Partitions in a block, and the partition of the thread among them.
 std::int64_t partitions(const Plan& plan, const Sum& sum) {
-  return plan.gpu().groups_per_block * (over_group(plan, sum) ? 1 : plan.parts_per_group);
+  return plan.gpu().groups_per_block() * (over_group(plan, sum) ? 1 : plan.parts_per_group);
 }
 llvm::Value* partition_of(const Plan& plan, const Thread& thread, const Sum& sum) {
   return over_group(plan, sum) ? thread.local_group : thread.slot;
@@ -43,6 +43,10 @@ llvm::GlobalVariable* make_shared(llvm::IRBuilder<>& ir, const std::string& name
                                           name, nullptr, llvm::GlobalValue::NotThreadLocal, 3);
   memory->setAlignment(llvm::Align(16));
   return memory;
+}
+
+void barrier(llvm::IRBuilder<>& ir) {
+  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, llvm::ArrayRef<llvm::Type*>{}, {ir.getInt32(0)});
 }
 
 // The first thread of each run writes the run's sum.
@@ -107,6 +111,9 @@ Result<void> reduce(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& threa
   if (floats * 4 > kMaxSharedBytes)
     return internal_error(fmt::format("a sweep's {} reductions take {} bytes of shared memory", shared.size(), floats * 4));
 
+  // A block that goes on to another tile uses the memory again: no warp may still be adding up the last tile's sums. The loads of
+  // this tile are under way by now, so that there is little to wait for.
+  if (plan.gpu_schedule().grid == GridForm::persistent) barrier(ir);
   llvm::Value* memory = make_shared(ir, name, floats);
   std::vector<llvm::Value*> regions;
   floats = 0;
@@ -115,7 +122,7 @@ Result<void> reduce(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& threa
     publish(plan, ir, thread, *sum, regions.back());
     floats += partitions(plan, *sum) * reduction_of(plan, *sum).partials;
   }
-  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, llvm::ArrayRef<llvm::Type*>{}, {ir.getInt32(0)});
+  barrier(ir);
   for (std::size_t i = 0; i < shared.size(); ++i) {
     Sum& sum = *shared[i];
     const int partials = reduction_of(plan, sum).partials;

@@ -1,7 +1,6 @@
 #include "generator/backend/nvptx/target_check.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace headnorm::nvptx {
 namespace {
@@ -18,21 +17,15 @@ constexpr Requirement kRequirements[] = {
     {"max.NaN.f32", 80, 70},
 };
 
-bool is_known(int sm) {
-  for (int known : kGpuTargets) {
-    if (sm == known) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Result<void> check_target(const Target& target) {
   // parse_target is the one place that knows which PTX versions go with an sm.
-  if (!is_known(target.sm) || !parse_target(to_text(target)).ok())
+  const Result<Target> known = parse_target(to_text(target));
+  if (!known.ok() || *known != target)
     return user_error(
         fmt::format("{} with PTX {}.{} is not a target of the PTX backend", to_text(target), target.ptx / 10, target.ptx % 10),
-        fmt::format("use sm_{}", fmt::join(kGpuTargets, " or sm_")));
+        "use " + target_choices());
   for (const Requirement& requirement : kRequirements) {
     if (target.sm < requirement.sm || target.ptx < requirement.ptx)
       return user_error(

@@ -1,8 +1,8 @@
 // What one thread of the kernel works on: its lane of a part, the part's place in the tensors, and whether it may store.
 //
-// Thread t of a block is lane t % lanes of part slot t / lanes; slots go through the parts of the block's groups in order, groups
-// through the tensor in order (row * groups_per_row + group). Threads past the last slot or the last group repeat the work of the
-// last one, so that every lane takes part in every shuffle and barrier; they only do not store.
+// Thread t of a block is lane t % lanes of part slot t / lanes; slots go through the parts of the tile in order: parts of a group,
+// groups of a row, rows. Threads past the last slot or the last row repeat the work of the last one, so that every lane takes part
+// in every shuffle and barrier; they only do not store.
 #pragma once
 
 #include <array>
@@ -17,15 +17,22 @@ struct Thread {
   llvm::Value* lane = nullptr;         // i32
   llvm::Value* lane_offset = nullptr;  // i64, elements from the start of a part to the lane's first vector
   llvm::Value* slot = nullptr;         // i32, of the part among the parts of the block
-  llvm::Value* local_group = nullptr;  // i32, of the group among the groups of the block
+  llvm::Value* local_group = nullptr;  // i32, of the group among the groups of the tile
+  llvm::Value* local_row = nullptr;    // i32, of the row among the rows of the tile
   llvm::Value* in_slots = nullptr;     // i1: not a thread past the last slot; null where there are none
-  llvm::Value* stores = nullptr;       // i1
-
+  // Of the tile.
+  llvm::Value* stores = nullptr;  // i1
   // Address of the first element of the thread's part in each operand; of the head's weight for a gamma per head.
   std::array<llvm::Value*, kOperandCount> part{};
 };
 
+// What holds for every tile: all but `stores` and `part`; with one tile per row also `part` of the weights.
 Thread build_thread(const Plan& plan, llvm::IRBuilder<>& ir, llvm::Function& kernel);
+
+// The first row of tile `tile` (i32), as an i64.
+llvm::Value* first_row(const Plan& plan, llvm::IRBuilder<>& ir, llvm::Value* tile);
+// Completes `thread` for a tile.
+void enter_tile(const Plan& plan, llvm::IRBuilder<>& ir, llvm::Function& kernel, llvm::Value* tile, Thread& thread);
 
 // LLVM's type of an element in memory.
 llvm::Type* element_type(llvm::IRBuilder<>& ir, Dtype dtype);

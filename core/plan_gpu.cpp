@@ -1,0 +1,272 @@
+// Rules and derived numbers of GPU schedules.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+#include "core/plan_rules.h"
+
+namespace headnorm {
+
+using plan_rules::fixed_by_mode;
+using plan_rules::illegal;
+using plan_rules::is_power_of_two;
+using plan_rules::too_many_parts;
+
+namespace {
+
+constexpr std::int64_t kMaxKeptRegisters = 128;  // of a lane, for u and for weights read ahead
+constexpr std::int64_t kRegisterFile = 65536;    // registers that the threads of one block share
+constexpr std::int64_t kMaxRegisters = 255;      // of a thread
+constexpr std::int64_t kWorkRegisters = 32;      // of a thread, for addresses, weights and sums
+constexpr int kMaxBlockThreads = 1024;
+constexpr int kMaxAccessBytes = 32;
+constexpr int kMaxUnroll = 16;
+constexpr std::int64_t kBatchBytes = 192;  // that a lane loads before it computes, where the schedule leaves it open
+constexpr std::int64_t kMaxGrid = 0x7fffffff;
+
+Result<void> check_gpu_fields(const GpuSchedule& s, const Target& target) {
+  if (!is_power_of_two(s.lanes) || s.lanes > kMaxBlockThreads)
+    return illegal("lanes", fmt::to_string(s.lanes), "must be a power of two of at most 1024");
+  if (!is_power_of_two(s.vector_elements) || s.vector_elements > 16)
+    return illegal("vector", fmt::to_string(s.vector_elements), "must be 1, 2, 4, 8 or 16 elements");
+  if (s.block_threads < 32 || s.block_threads > kMaxBlockThreads || s.block_threads % 32 != 0)
+    return illegal("block", fmt::to_string(s.block_threads), "must be a multiple of 32 from 32 to 1024 threads");
+  for (const auto& [field, value] : {std::pair("groups", s.groups), std::pair("rows", s.rows)}) {
+    if (value < 0 || value > kMaxBlockThreads) return illegal(field, fmt::to_string(value), "must be 0 (as many as fit) to 1024");
+  }
+  if (s.unroll < 0 || s.unroll > kMaxUnroll)
+    return illegal("unroll", fmt::to_string(s.unroll), "must be 0 (as many as fit) to 16 chunks");
+  if (!is_power_of_two(s.access_bytes) || s.access_bytes < 2 || s.access_bytes > kMaxAccessBytes)
+    return illegal("access", fmt::to_string(s.access_bytes), "must be 2, 4, 8, 16 or 32 bytes");
+  if (s.access_bytes > target.max_access_bytes())
+    return user_error(fmt::format("schedule access={}: an access of {} is at most {} bytes wide", s.access_bytes, to_text(target),
+                                  target.max_access_bytes()),
+                      "use access=16; 32 bytes need sm_100 or later and PTX 8.8, e.g. --target sm_100+ptx88");
+  return {};
+}
+
+GpuReduction reduction_over(std::int64_t threads) {
+  const std::int64_t shuffle_lanes = std::gcd(threads, std::int64_t{32});
+  return {static_cast<int>(shuffle_lanes), static_cast<int>(threads / shuffle_lanes)};
+}
+
+// Every access starts at a multiple of a part and of a vector: it can be as wide as the widest power of two that divides both.
+int widest_access(std::int64_t part_elements, int vector_elements, Dtype dtype) {
+  const std::int64_t bytes = size_bytes(dtype);
+  return static_cast<int>(std::gcd(std::gcd(part_elements * bytes, vector_elements * bytes), std::int64_t{kMaxAccessBytes}));
+}
+
+// One access width for the plan: no operand has a wider one, and none of another value would give other code.
+int canonical_access(const Plan& plan, const GpuSchedule& s) {
+  int widest = 1, narrowest = kMaxAccessBytes;
+  for (Operand operand : kOperands) {
+    if (!has_operand(plan.spec, operand)) continue;
+    const Dtype dtype = operand_dtype(plan.spec, operand);
+    widest = std::max(widest, widest_access(plan.part_elements, s.vector_elements, dtype));
+    narrowest = std::min(narrowest, size_bytes(dtype));
+  }
+  return std::max(std::min(s.access_bytes, widest), narrowest);
+}
+
+// The tile of a block: groups of a row, then rows, each as the schedule says or as many as `block` holds.
+Result<void> choose_tile(const Plan& plan, std::int64_t group_threads, GpuSchedule& s) {
+  const std::int64_t fit = std::max<std::int64_t>(1, s.block_threads / group_threads);
+  std::int64_t groups = s.groups;
+  if (groups == 0) {
+    groups = std::min({fit / std::max(s.rows, 1), plan.groups_per_row, std::int64_t{kMaxBlockThreads}});
+    groups = std::max<std::int64_t>(groups, 1);
+    while (plan.groups_per_row % groups != 0) --groups;
+  }
+  if (plan.groups_per_row % groups != 0)
+    return illegal("groups", fmt::to_string(groups), fmt::format("does not divide the {} groups of a row", plan.groups_per_row));
+  const std::int64_t rows = s.rows == 0 ? std::max<std::int64_t>(1, fit / groups) : s.rows;
+  if (groups * rows * group_threads > kMaxBlockThreads)
+    return illegal(s.rows == 0 ? "groups" : "rows", fmt::to_string(s.rows == 0 ? groups : rows),
+                   fmt::format("a tile of {} groups and {} rows takes {} threads, a block has at most {}", groups, rows,
+                               groups * rows * group_threads, kMaxBlockThreads));
+  s.groups = static_cast<int>(groups);
+  s.rows = static_cast<int>(rows);
+  return {};
+}
+
+// Floats of shared memory that a reduction over heads or seed heads takes.
+int partial_sums(const Plan& plan, const GpuPlan& shape, std::int64_t parts) {
+  const GpuReduction& reduction = parts > 1 ? shape.over_group : shape.over_part;
+  if (reduction.partials == 1) return 0;
+  return static_cast<int>(shape.groups_per_block() * (parts > 1 ? 1 : plan.parts_per_group) * reduction.partials);
+}
+
+// Of an element of u: what it was loaded as or rounded to, which is exact.
+int u_bytes(const KernelSpec& spec) {
+  if (!spec.has_residual()) return size_bytes(spec.x_dtype);
+  return spec.norm_input == NormInput::rounded ? size_bytes(spec.residual_dtype) : 4;
+}
+
+int weight_bytes(const KernelSpec& spec, Operand operand) {
+  if (!has_operand(spec, operand) || (operand == Operand::gamma && spec.weight == WeightForm::head)) return 0;
+  return size_bytes(operand_dtype(spec, operand));
+}
+
+// Chunks that a lane loads before it computes.
+std::int64_t choose_unroll(const Plan& plan, const GpuPlan& shape, const GpuSchedule& s) {
+  const KernelSpec& spec = plan.spec;
+  const int row_bytes = size_bytes(spec.x_dtype) + (spec.has_residual() ? size_bytes(spec.residual_dtype) : 0);
+  const int last = weight_bytes(spec, Operand::gamma) + weight_bytes(spec, Operand::alpha);
+  const int bytes =
+      std::max(row_bytes + weight_bytes(spec, Operand::beta), last + (s.residency == Residency::reload ? row_bytes : 0));
+  const std::int64_t room = shape.block_threads > 512 ? kBatchBytes / 4 : kBatchBytes;
+  const std::int64_t wanted = s.unroll > 0 ? s.unroll : std::clamp<std::int64_t>(room / (bytes * shape.vector_elements), 1, 4);
+  if (s.residency == Residency::registers) return std::min(wanted, shape.chunks);
+  // A loop runs over at least two turns: what two sweeps read in straight code would be kept in registers.
+  const std::int64_t most = plan.part_elements / (std::int64_t{shape.lanes} * shape.vector_elements) / 2;
+  return s.unroll > 0 ? std::min(wanted, most)
+                      : std::min(wanted, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most))));
+}
+
+// Registers that weights read ahead stay in, as they stand in memory.
+std::int64_t weight_registers(const Plan& plan, const GpuPlan& shape) {
+  if (plan.gpu_schedule().weights == WeightLoad::after) return 0;
+  int bytes = weight_bytes(plan.spec, Operand::gamma) + weight_bytes(plan.spec, Operand::alpha);
+  if (shape.weights_stay) bytes += weight_bytes(plan.spec, Operand::beta);
+  return (shape.chunks * shape.vector_elements * bytes + 3) / 4;
+}
+
+Result<void> check_registers(const Plan& plan, const GpuPlan& shape) {
+  const std::int64_t u = shape.chunks * shape.vector_elements, weights = weight_registers(plan, shape);
+  const std::int64_t per_thread = std::min(kMaxRegisters, kRegisterFile / shape.block_threads / 8 * 8);
+  const std::int64_t room = std::min(kMaxKeptRegisters, per_thread - kWorkRegisters);
+  if (u + weights <= room) return {};
+  if (u <= room)
+    return illegal("weights", "before",
+                   fmt::format("a lane would keep {} elements and {} registers of weights, at most {} fit with {} threads in a "
+                               "block; use more lanes, a smaller block or weights=after",
+                               u, weights, room, shape.block_threads));
+  return illegal("residency", "registers",
+                 fmt::format("a lane would keep {} elements, at most {} fit with {} threads in a block; use more lanes, a smaller "
+                             "block, residency=shared or residency=reload",
+                             u, room, shape.block_threads));
+}
+
+Result<void> check_shared(const Plan& plan, const GpuPlan& shape) {
+  const std::int64_t needed = shape.shared_bytes + shape.chunks * shape.vector_elements * shape.kept_bytes * shape.block_threads;
+  if (needed <= plan.target.max_shared_bytes()) return {};
+  return illegal("residency", "shared",
+                 fmt::format("a block would keep {} bytes in shared memory, {} has {}; use fewer groups and rows, or "
+                             "residency=reload",
+                             needed, to_text(plan.target), plan.target.max_shared_bytes()));
+}
+
+// Lanes for parts of `part` elements in vectors of `vector` elements of `bytes` each. Good choices read whole sectors at a step,
+// keep at most 32 elements in a lane and, beyond one warp, two 16-byte vectors in flight; among them the one with the least idle
+// lanes, then the most lanes.
+int default_lanes(std::int64_t part, int vector, int bytes, std::int64_t most) {
+  std::tuple best(true, std::numeric_limits<std::int64_t>::max(), -1);  // not good, elements spanned, -lanes
+  for (int lanes = 1; lanes <= most && (lanes == 1 || std::int64_t{lanes} / 2 * vector < part); lanes *= 2) {
+    const std::int64_t step = std::int64_t{lanes} * vector, chunks = (part + step - 1) / step;
+    const bool whole_sectors = chunks == 1 || step * bytes >= 64;
+    const bool few_elements = chunks * vector <= 32 || lanes * 2 > most;
+    const bool busy = lanes <= 32 || chunks * vector * bytes >= 32;
+    best = std::min(best, std::tuple(!(whole_sectors && few_elements && busy), chunks * step, -lanes));
+  }
+  return -std::get<2>(best);
+}
+
+// The lanes and vector of the schedule that needs no tuning: what decides the order of sums.
+GpuSchedule default_order(const KernelSpec& spec, std::int64_t part_elements, std::int64_t parts_per_group) {
+  GpuSchedule s;
+  s.vector_elements = 16 / size_bytes(spec.x_dtype);
+  while (part_elements % s.vector_elements != 0) s.vector_elements /= 2;
+  s.lanes = default_lanes(part_elements, s.vector_elements, size_bytes(spec.x_dtype), kMaxBlockThreads / parts_per_group);
+  return s;
+}
+
+Result<void> check_order(const GpuSchedule& s, const GpuSchedule& fixed) {
+  if (s.lanes != fixed.lanes) return fixed_by_mode("lanes", fmt::to_string(s.lanes), fmt::to_string(fixed.lanes));
+  if (s.vector_elements != fixed.vector_elements)
+    return fixed_by_mode("vector", fmt::to_string(s.vector_elements), fmt::to_string(fixed.vector_elements));
+  return {};
+}
+
+}  // namespace
+
+Result<void> plan_rules::plan_gpu(Plan& plan) {
+  GpuSchedule s = plan.gpu_schedule();
+  HEADNORM_CHECK(check_gpu_fields(s, plan.target));
+  if (s.lanes > 1 && static_cast<std::int64_t>(s.lanes) / 2 * s.vector_elements >= plan.part_elements)
+    return illegal(
+        "lanes", fmt::to_string(s.lanes),
+        fmt::format("half of the lanes with {} elements each already cover a part of {}", s.vector_elements, plan.part_elements));
+  if (plan.parts_per_group > kMaxBlockThreads) return too_many_parts(plan, kMaxBlockThreads);
+  const std::int64_t group_threads = plan.parts_per_group * s.lanes;
+  if (group_threads > kMaxBlockThreads)
+    return illegal("lanes", fmt::to_string(s.lanes),
+                   fmt::format("a group of {} parts takes {} threads, a block has at most {}", plan.parts_per_group, group_threads,
+                               kMaxBlockThreads));
+  if (plan.spec.mode == Mode::batch_invariant)
+    HEADNORM_CHECK(check_order(s, default_order(plan.spec, plan.part_elements, plan.parts_per_group)));
+  HEADNORM_CHECK(choose_tile(plan, group_threads, s));
+
+  GpuPlan shape;
+  shape.lanes = s.lanes;
+  shape.vector_elements = s.vector_elements;
+  const std::int64_t step = static_cast<std::int64_t>(s.lanes) * s.vector_elements;
+  shape.chunks = (plan.part_elements + step - 1) / step;
+  shape.exact = plan.part_elements % step == 0;
+  shape.groups_per_tile = s.groups;
+  shape.rows_per_tile = s.rows;
+  shape.tiles_per_row = plan.groups_per_row / s.groups;
+  s.block_threads = shape.block_threads = static_cast<int>((shape.groups_per_block() * group_threads + 31) / 32 * 32);
+  if (plan.part_elements / step < 2) s.residency = Residency::registers;  // nothing to loop over
+  s.unroll = shape.unroll = static_cast<int>(choose_unroll(plan, shape, s));
+  const bool has_later_weights = plan.spec.has_gamma() || plan.spec.has_gate();
+  if (s.residency != Residency::registers || !has_later_weights) s.weights = WeightLoad::after;  // a loop reads them in its turns
+  shape.weights_stay = s.weights == WeightLoad::before && s.grid == GridForm::persistent && shape.tiles_per_row == 1;
+  s.access_bytes = shape.access_bytes = canonical_access(plan, s);
+
+  shape.over_part = reduction_over(s.lanes);
+  shape.over_group = reduction_over(group_threads);
+  shape.shared_bytes = 4 * partial_sums(plan, shape, plan.parts_per_head);
+  if (plan.spec.has_gate()) shape.shared_bytes += 4 * partial_sums(plan, shape, plan.parts_per_seed);
+  plan.schedule = s;
+  if (s.residency == Residency::registers) HEADNORM_CHECK(check_registers(plan, shape));
+  if (s.residency == Residency::shared) {
+    shape.kept_bytes = u_bytes(plan.spec);
+    HEADNORM_CHECK(check_shared(plan, shape));
+    shape.dynamic_shared_bytes = static_cast<int>(shape.chunks * shape.vector_elements * shape.kept_bytes * shape.block_threads);
+  }
+  shape.max_rows_per_launch = kMaxGrid / shape.tiles_per_row * shape.rows_per_tile;
+  shape.registers = estimate_registers(plan, shape);
+  plan.shape = shape;
+  return {};
+}
+
+Schedule plan_rules::default_gpu_schedule(const KernelSpec& spec, const Target& target) {
+  const std::int64_t seed = spec.has_gate() ? spec.width / spec.seed_heads : spec.head_size;
+  const std::int64_t part = std::min(spec.head_size, seed);
+  const std::int64_t parts_per_group = std::max(spec.head_size, seed) / part;
+  GpuSchedule s = default_order(spec, part, parts_per_group);
+  s.block_threads = 128;
+  if (!make_plan(spec, s, target).ok()) s.residency = Residency::reload;
+  return s;
+}
+
+std::int64_t tile_count(const Plan& plan, std::int64_t rows) {
+  const GpuPlan& shape = plan.gpu();
+  return (rows + shape.rows_per_tile - 1) / shape.rows_per_tile * shape.tiles_per_row;
+}
+
+int operand_access_bytes(const Plan& plan, Operand operand) { return plan_rules::access_of(plan, plan.gpu(), operand); }
+
+int plan_rules::access_of(const Plan& plan, const GpuPlan& shape, Operand operand) {
+  const Dtype dtype = operand_dtype(plan.spec, operand);
+  // A weight per head is read one element at a time.
+  if (operand == Operand::gamma && plan.spec.weight == WeightForm::head) return size_bytes(dtype);
+  const int widest = widest_access(plan.part_elements, shape.vector_elements, dtype);
+  return std::max(std::min(shape.access_bytes, widest), size_bytes(dtype));
+}
+
+}  // namespace headnorm
