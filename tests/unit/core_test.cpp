@@ -139,6 +139,50 @@ TEST(Plan, PartsAndGroups) {
   EXPECT_EQ(plan->groups_per_row, 1);
 }
 
+// Heads of `head_size` in a row, how many of them are handled side by side when `schedule` asks, and the line that decides it.
+struct TileCase {
+  std::int64_t head_size, heads;
+  const char* schedule;
+  int tile_parts;
+  const char* why;
+};
+
+TEST(Plan, HeadsSideBySideAreLoweredToWhatFits) {
+  const TileCase cases[] = {
+      {8, 64, "form=split,heads=16", 16, "nothing"},
+      {8, 12, "form=split,heads=16", 8, "the row"},
+      {8, 12, "form=pipe,heads=16", 4, "a divisor of the row"},
+      {64, 16, "form=rot,heads=16", 4, "registers: 16 of u and 4 of sums"},
+      {256, 16, "form=split,heads=16", 4, "straight code of 64 vectors"},
+      {512, 16, "form=split,heads=16", 1, "parts in a loop"},
+  };
+  for (const TileCase& c : cases) {
+    KernelSpec spec;
+    spec.width = c.head_size * c.heads;
+    spec.head_size = c.head_size;
+    const auto plan = make_plan(spec, *parse_schedule(c.schedule), make_host_target(HostIsa::x86_64_v4));
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    EXPECT_EQ(plan->host().tile_parts, c.tile_parts) << c.schedule << " of heads of " << c.head_size << ": " << c.why;
+    EXPECT_EQ(plan->host_schedule().heads, c.tile_parts);
+  }
+  KernelSpec spec;
+  spec.width = 1024;
+  spec.head_size = 64;
+  EXPECT_FALSE(make_plan(spec, *parse_schedule("form=split,heads=3"), make_host_target(HostIsa::x86_64_v4)).ok());
+}
+
+TEST(Plan, TilesOfWholeLinesMayBeStreamed) {
+  KernelSpec spec;
+  spec.width = 1152;
+  spec.head_size = 72;
+  const Target target = make_host_target(HostIsa::x86_64_v4);
+  EXPECT_FALSE(make_plan(spec, *parse_schedule("form=split,heads=1,store=nt,unpack=widen"), target).ok());
+  EXPECT_TRUE(make_plan(spec, *parse_schedule("form=split,heads=2,store=nt,unpack=widen"), target).ok());
+  EXPECT_EQ(std::get<HostSchedule>(default_schedule(spec, target)).store, StoreKind::nt);
+  spec.width = 72 * 15;  // the last tile ends within a line
+  EXPECT_FALSE(make_plan(spec, *parse_schedule("form=split,heads=2,store=nt,unpack=widen"), target).ok());
+}
+
 TEST(Plan, DefaultScheduleIsLegalEverywhere) {
   for (std::int64_t width : {1, 7, 64, 127, 384, 768, 1000, 1152, 2432, 4095, 4096, 8191, 65536}) {
     for (std::int64_t head_size : nearest_divisors(width, 256, 6)) {
