@@ -89,6 +89,11 @@ class Neighbourhood {
     return found == values_.end() ? none : found->second;
   }
 
+  // Values that come to one kernel are one choice.
+  static bool is_known(const std::vector<NearbySchedule>& found, const Schedule& schedule) {
+    return std::ranges::find(found, schedule, &NearbySchedule::schedule) != found.end();
+  }
+
   // The first `most` values of `field` that make `fields` legal, as changes after `changes`.
   void add(const std::string& field, Fields fields, const Fields& changes, std::size_t most,
            std::vector<NearbySchedule>& found) const {
@@ -97,7 +102,7 @@ class Neighbourhood {
       if (most == 0) return;
       place->second = value;
       const std::optional<Schedule> schedule = legal(fields);
-      if (!schedule) continue;
+      if (!schedule || is_known(found, *schedule)) continue;
       found.push_back({changes, *schedule});
       found.back().changes.emplace_back(field, value);
       --most;

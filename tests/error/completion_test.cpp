@@ -83,7 +83,7 @@ TEST_F(Completion, BashProposesWhatTheDefinitionsHold) {
   EXPECT_EQ(proposals("headnorm --json exp"), Words{"explain"});
   EXPECT_EQ(proposals("headnorm db "), (Words{"list", "show", "check"}));
   EXPECT_EQ(proposals("headnorm completion "), (Words{"bash", "zsh", "fish"}));
-  EXPECT_EQ(proposals("headnorm explain --resid"), (Words{"--residual-dtype", "--residual"}));
+  EXPECT_EQ(proposals("headnorm explain --out"), Words{"--out-dtype"});
   EXPECT_EQ(proposals("headnorm explain --sigma "), (Words{"tanh", "sigmoid", "softsign", "hardtanh"}));
   EXPECT_EQ(proposals("headnorm explain --dtype "), (Words{"f32", "f16", "bf16"}));
   EXPECT_EQ(proposals("headnorm explain --preset wide-vit-2"), Words{"wide-vit-2048"});
