@@ -17,6 +17,7 @@ EVERYTHING = "*"
 # directory (the longest that matches a file counts) -> directories it may include, each with all below it
 INSIDE = {
     "core": [],
+    "emulator": [],
     "generator/program": ["core"],
     "generator/algorithm": ["core", "generator/program"],
     "generator/backend": ["core", "generator/program"],
