@@ -44,7 +44,8 @@ constexpr OptionRow kOptionRows[] = {
     {"--sigma", &ShapeOptions::sigma, "tanh|sigmoid|softsign|hardtanh", "of the gate (tanh)"},
     {"--rounding", &ShapeOptions::rounding, "once|llama", "llama: cast before the weight (once)"},
     {"--norm-input", &ShapeOptions::norm_input, "rounded|unrounded", "which sum is normalised (rounded)"},
-    {"--mode", &ShapeOptions::mode, "default|batch-invariant", "the same bits with any schedule (default)"},
+    {"--mode", &ShapeOptions::mode, "default|batch-invariant|safe-range",
+     "the same bits with any schedule; right for all finite inputs (default)"},
 };
 
 constexpr std::array kLaterOptions = {"--residual-gate", "--layer-scale",  "--modulation", "--silu-gate",
@@ -65,7 +66,6 @@ Result<void> refuse_later(const char* name, const Text& value, const char* now, 
 Result<void> refuse_all_later(const ShapeOptions& options) {
   HEADNORM_CHECK(refuse_later("--pass", options.pass, "forward", {"backward"}));
   HEADNORM_CHECK(refuse_later("--stat", options.stat, "rms", {"layernorm", "none"}));
-  if (options.mode == "safe-range") return not_in_this_version("--mode safe-range", "leave --mode at default");
   for (std::size_t i = 0; i < kLaterOptions.size(); ++i) {
     if (options.later[i]) return not_in_this_version(kLaterOptions[i], "leave it out");
   }

@@ -36,6 +36,7 @@ class Coverage {
     count("gate", to_text(spec.gate));
     count("rounding", to_text(spec.rounding));
     count("norm_input", to_text(spec.norm_input));
+    count("mode", to_text(spec.mode));
     count("target", to_text(plan.target));
     if (const auto* host = std::get_if<HostSchedule>(&plan.schedule)) {
       count("form", to_text(host->form));

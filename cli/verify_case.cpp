@@ -47,8 +47,11 @@ std::optional<Failure> SpecVerifier::compare_row(const Plan& plan, std::int64_t 
   const RowErrors errors = bound_errors(spec_, arithmetic_of(plan), data_.row(data_row));
   const std::vector<double>& expected = output == Operand::y ? reference.y : reference.residual_out;
   const std::vector<double>& bound = output == Operand::y ? errors.y : errors.residual_out;
+  const Dtype dtype = operand_dtype(spec_, output);
   for (std::size_t i = 0; i < stored.size(); ++i) {
-    if (is_within_bound(stored[i], expected[i], bound[i], operand_dtype(spec_, output))) continue;
+    const bool right = output == Operand::y ? is_right_y(stored[i], expected[i], errors, i, dtype)
+                                            : is_within_bound(stored[i], expected[i], bound[i], dtype);
+    if (right) continue;
     Failure failure = failure_of(plan, 0, to_text(output), "outside the error bound");
     failure.row = row;
     failure.channel = static_cast<std::int64_t>(i);

@@ -72,6 +72,12 @@ std::vector<KernelSpec> variants(const KernelSpec& plain) {
     s.mode = Mode::batch_invariant;
     add_gate(s, Seeds::over_width, Sigma::tanh);
   });
+  variant([](KernelSpec& s) { s.mode = Mode::safe_range; });
+  variant([](KernelSpec& s) {
+    s.mode = Mode::safe_range;
+    s.residual = Residual::add;
+    add_gate(s, Seeds::over_width, Sigma::softsign);
+  });
   variant([](KernelSpec& s) { add_gate(s, Seeds::over_width, Sigma::hardtanh); });
   return list;
 }

@@ -22,6 +22,11 @@ constexpr double kNewtonRsqrtError = 4 * kUnit;
 constexpr double kGpuRsqrtError = 0x1.13p-23;  // 2^-22.9, as the PTX ISA states for rsqrt.approx.f32
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+constexpr double kSeedPeak = 0x1p62;  // of generator/algorithm/forward.cpp
+
+// What mode safe-range scales by: the power of two that brings `value` into [1, 2), within f32.
+double inverse_power(double value) { return value == 0 ? 0x1p126 : std::ldexp(1.0, -std::clamp(std::ilogb(value), -126, 126)); }
+
 // Relative error of a sum of terms of which each goes through `additions` roundings.
 double sum_error(std::int64_t additions) {
   const double first_order = static_cast<double>(additions) * kUnit;
@@ -64,9 +69,10 @@ class RowBound {
 
   RowErrors run() {
     bound_u();
-    bound_inv_rms();
+    bound_heads();
     if (spec_.has_gate()) bound_s();
     errors_.y.resize(size(spec_.width));
+    if (spec_.rounding == Rounding::llama) errors_.y_step.resize(size(spec_.width));
     for (std::int64_t i = 0; i < spec_.width; ++i) errors_.y[size(i)] = bound_y(i);
     return std::move(errors_);
   }
@@ -99,31 +105,62 @@ class RowBound {
     const double error = product_error + kUnit * (std::fabs(sum) + product_error);
     const bool is_f32 = spec_.residual_dtype == Dtype::f32;
     errors_.residual_out[size(i)] = is_f32 ? product_error : error;
+    if (std::fabs(sum) + error > kLargest) {
+      u_[size(i)] = {sum, kInfinity};
+      return;
+    }
     if (is_f32 || spec_.norm_input == NormInput::unrounded) {
       u_[size(i)] = {sum, error};
       return;
     }
     const double f32_sum = round_to_dtype(sum, Dtype::f32), u = round_to_dtype(f32_sum, spec_.residual_dtype);
+    if (std::isinf(u)) {
+      u_[size(i)] = {u, kInfinity};
+      return;
+    }
     const StoredRange range = stored_range(f32_sum, scale == 1 ? 0 : error, spec_.residual_dtype);
     u_[size(i)] = {u, std::max(range.high - u, u - range.low)};
     errors_.residual_out[size(i)] = std::max(error, u_[size(i)].error);
   }
 
-  void bound_inv_rms() {
-    const double eps = static_cast<double>(static_cast<float>(spec_.eps)), d = static_cast<double>(spec_.head_size);
+  double peak(std::int64_t begin, std::int64_t end) const {
+    double largest = 0;
+    for (std::int64_t i = begin; i < end; ++i) largest = std::max(largest, std::fabs(u_[size(i)].value));
+    return largest;
+  }
+
+  // Exact, but for underflow.
+  static Bounded scaled(const Bounded& u, double scale) {
+    return scale == 1 ? u : Bounded{u.value * scale, u.error * scale + kTiny};
+  }
+
+  void bound_heads() {
+    const double eps = static_cast<double>(static_cast<float>(spec_.eps));
+    v_.resize(size(spec_.width));
     for (std::int64_t h = 0; h < spec_.heads(); ++h) {
-      double sum = 0, error = 0;
-      for (std::int64_t i = h * spec_.head_size; i < (h + 1) * spec_.head_size; ++i) {
-        const Bounded& u = u_[size(i)];
-        sum += u.value * u.value;
-        error += (2 * std::fabs(u.value) + u.error) * u.error;
-      }
-      error += (sum_error(arithmetic_.head_additions) + arithmetic_.product_error) * (sum + error) + d * kTiny;
-      const double mean = sum / d + eps;
-      // 1/d as an f32 constant, then a product and a sum.
-      const double mean_error = error / d + (kUnit + arithmetic_.product_error) * (sum + error) / d + kUnit * mean + kTiny;
-      inv_rms_.push_back(bound_rsqrt(mean, mean_error, sum + error));
+      const std::int64_t begin = h * spec_.head_size, end = begin + spec_.head_size;
+      double scale = 1;
+      if (spec_.mode == Mode::safe_range) scale = inverse_power(std::max(peak(begin, end), std::sqrt(eps)));
+      for (std::int64_t i = begin; i < end; ++i) v_[size(i)] = scaled(u_[size(i)], scale);
+      inv_rms_.push_back(bound_inv_rms(begin, end, eps * scale * scale, scale == 1 ? 0 : kTiny));
     }
+  }
+
+  Bounded bound_inv_rms(std::int64_t begin, std::int64_t end, double eps, double eps_error) const {
+    const double d = static_cast<double>(spec_.head_size);
+    double sum = 0, error = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Bounded& v = v_[size(i)];
+      sum += v.value * v.value;
+      error += (2 * std::fabs(v.value) + v.error) * v.error;
+    }
+    const double mean = sum / d + eps;
+    if (sum + error > kLargest) return {1 / std::sqrt(mean), kInfinity};
+    error += (sum_error(arithmetic_.head_additions) + arithmetic_.product_error) * (sum + error) + d * kTiny;
+    // 1/d as an f32 constant, then a product and a sum.
+    const double mean_error =
+        error / d + (kUnit + arithmetic_.product_error) * (sum + error) / d + kUnit * mean + kTiny + eps_error;
+    return bound_rsqrt(mean, mean_error, sum + error);
   }
 
   Bounded bound_rsqrt(double mean, double error, double largest) const {
@@ -136,21 +173,31 @@ class RowBound {
   void bound_s() {
     const std::int64_t seed_size = spec_.width / spec_.seed_heads;
     const double scale = static_cast<double>(static_cast<float>(spec_.seed_scale));
+    const bool safe = spec_.mode == Mode::safe_range;
     for (std::int64_t seed = 0; seed < spec_.seed_heads; ++seed) {
+      const std::int64_t begin = seed * seed_size, end = begin + seed_size;
+      const double down = safe ? inverse_power(std::max(peak(begin, end) / kSeedPeak, 1.0)) : 1;
       double dot = 0, magnitude = 0, error = 0;
-      for (std::int64_t i = seed * seed_size; i < (seed + 1) * seed_size; ++i) {
+      for (std::int64_t i = begin; i < end; ++i) {
         const double beta = input(Operand::beta, i);
-        dot += u_[size(i)].value * beta;
-        magnitude += std::fabs(u_[size(i)].value * beta);
-        error += u_[size(i)].error * std::fabs(beta);
+        const Bounded w = scaled(u_[size(i)], down);
+        dot += w.value * beta;
+        magnitude += std::fabs(w.value * beta);
+        error += std::isinf(w.error) ? kInfinity : w.error * std::fabs(beta);
+      }
+      if (std::isinf(magnitude) || std::isinf(error)) {
+        s_.push_back({exact_sigma(spec_.sigma, scale * dot / down), kInfinity});
+        continue;
       }
       error += (sum_error(arithmetic_.seed_additions) + arithmetic_.product_error) * (magnitude + error) +
                static_cast<double>(seed_size) * kTiny;
       const double z = scale * dot;
       double z_error = std::fabs(scale) * error;
       if (scale != 1) z_error += kUnit * (std::fabs(z) + z_error) + kTiny;
-      const double largest = (magnitude + error) * std::max(1.0, std::fabs(scale));
-      s_.push_back(largest > kLargest ? Bounded{exact_sigma(spec_.sigma, z), kInfinity} : bound_sigma(z, z_error));
+      // A z past f32 is limited to it in mode safe-range; every sigma is saturated there.
+      const double largest = (magnitude + error) * (safe ? 1.0 : std::max(1.0, std::fabs(scale)));
+      const double exact = z / down;
+      s_.push_back(largest > kLargest ? Bounded{exact_sigma(spec_.sigma, exact), kInfinity} : bound_sigma(exact, z_error / down));
     }
   }
 
@@ -192,32 +239,49 @@ class RowBound {
     return gain;
   }
 
-  Bounded bound_n(std::int64_t i) const {
-    const Bounded &u = u_[size(i)], &inv = inv_rms_[size(i / spec_.head_size)];
-    const double exact = u.value * inv.value;
-    if (std::isinf(inv.error)) return {exact, kInfinity};
-    double error = u.error * (inv.value + inv.error) + std::fabs(u.value) * inv.error;
-    error += kUnit * (std::fabs(exact) + error) + kTiny;
-    if (spec_.rounding == Rounding::once || std::isinf(error)) return {exact, error};
-    // The inner cast may fall to either side of a tie that lies within the error.
-    const StoredRange range = stored_range(exact, error, spec_.x_dtype);
+  // n, and the value that the inner cast may fall to as well; n itself if there is none.
+  struct Cast {
+    Bounded n;
+    double other;
+  };
+
+  // What a number within `error` of `exact` is cast to: one value, or either neighbour of a tie. A wider interval is all an error.
+  Cast bound_cast(double exact, double error) const {
     const double n = round_to_dtype(exact, spec_.x_dtype);
-    return {n, std::max(range.high - n, n - range.low)};
+    const StoredRange range = stored_range(exact, error, spec_.x_dtype);
+    const double other = range.low != n ? range.low : range.high;
+    const double middle = round_to_dtype((n + other) / 2, spec_.x_dtype);
+    const bool are_neighbours = (range.low == n || range.high == n) && (middle == n || middle == other);
+    if (are_neighbours) return {{n, 0}, other};
+    return {{n, std::max(range.high - n, n - range.low)}, n};
   }
 
-  double bound_y(std::int64_t i) const {
-    const Bounded n = bound_n(i);
+  Cast bound_n(std::int64_t i) const {
+    const Bounded &v = v_[size(i)], &inv = inv_rms_[size(i / spec_.head_size)];
+    const double exact = v.value * inv.value;
+    if (std::isinf(inv.error)) return {{exact, kInfinity}, exact};
+    double error = v.error * (inv.value + inv.error) + std::fabs(v.value) * inv.error;
+    error += kUnit * (std::fabs(exact) + error) + kTiny;
+    if (spec_.rounding == Rounding::once || std::isinf(error)) return {{exact, error}, exact};
+    return bound_cast(exact, error);
+  }
+
+  double bound_y(std::int64_t i) {
+    const auto [n, other] = bound_n(i);
+    const Bounded gain = spec_.has_gamma() || spec_.has_gate() ? bound_gain(i) : Bounded{1, 0};
+    if (std::fabs(other - n.value) > 0) errors_.y_step[size(i)] = (other - n.value) * gain.value;
     if (!spec_.has_gamma() && !spec_.has_gate()) return n.error;
-    const Bounded gain = bound_gain(i);
     if (std::isinf(n.error) || std::fabs(gain.value) + gain.error > kLargest) return kInfinity;
-    const double error = n.error * (std::fabs(gain.value) + gain.error) + std::fabs(n.value) * gain.error;
-    return error + kUnit * (std::fabs(n.value * gain.value) + error) + kTiny;
+    const double largest = std::max(std::fabs(n.value), std::fabs(other));
+    const double error = n.error * (std::fabs(gain.value) + gain.error) + largest * gain.error;
+    return error + kUnit * (largest * std::fabs(gain.value) + error) + kTiny;
   }
 
   const KernelSpec& spec_;
   const Arithmetic& arithmetic_;
   const RowValues& inputs_;
   std::vector<Bounded> u_;        // [D]
+  std::vector<Bounded> v_;        // [D]; u as the statistic takes it: scaled in mode safe-range
   std::vector<Bounded> inv_rms_;  // [H]
   std::vector<Bounded> s_;        // [S]
   RowErrors errors_;
@@ -274,6 +338,11 @@ bool is_within_bound(double stored, double exact, double error, Dtype dtype) {
   if (std::isnan(exact)) return std::isnan(stored);
   const StoredRange range = stored_range(exact, error, dtype);
   return range.low <= stored && stored <= range.high;
+}
+
+bool is_right_y(double stored, double exact, const RowErrors& errors, std::size_t i, Dtype dtype) {
+  if (is_within_bound(stored, exact, errors.y[i], dtype)) return true;
+  return errors.step(i) != 0 && is_within_bound(stored, exact + errors.step(i), errors.y[i], dtype);
 }
 
 }  // namespace headnorm

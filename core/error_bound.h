@@ -28,6 +28,10 @@ using RowValues = std::array<std::vector<double>, kOperandCount>;
 // Largest |value before its rounding to the output dtype - exact value|; infinite or NaN: nothing is promised.
 struct RowErrors {
   std::vector<double> y, residual_out;  // [D]; residual_out empty without a residual
+  // [D] with rounding llama, else empty: where a tie of the inner cast lies within the error, what y is more for the neighbour on
+  // its other side; y is then right within the error of either. 0 where there is no such tie.
+  std::vector<double> y_step;
+  double step(std::size_t i) const { return y_step.empty() ? 0 : y_step[i]; }
 };
 RowErrors bound_errors(const KernelSpec& spec, const Arithmetic& arithmetic, const RowValues& inputs);
 
@@ -40,5 +44,7 @@ StoredRange stored_range(double exact, double error, Dtype dtype);
 
 // Whether `stored` is right: within stored_range; NaN exactly where `exact` is NaN; anything where the error is infinite.
 bool is_within_bound(double stored, double exact, double error, Dtype dtype);
+// The same for an element of y, whose cast may have another neighbour.
+bool is_right_y(double stored, double exact, const RowErrors& errors, std::size_t i, Dtype dtype);
 
 }  // namespace headnorm

@@ -24,11 +24,12 @@ int plan_rules::estimate_registers(const Plan& plan, const GpuPlan& shape) {
   const double row = raw(Operand::x) + raw(Operand::residual), later = raw(Operand::gamma) + raw(Operand::alpha);
   const bool is_looped = s.residency != Residency::registers;
   const double batch = shape.unroll * shape.vector_elements, all = static_cast<double>(shape.chunks * shape.vector_elements);
+  const bool later_beta = shape.weights_stay || plan.spec.mode == Mode::safe_range;
 
   double registers = 10;
-  if (!is_looped) registers += 1.1 * all;
+  if (!is_looped) registers += 1.1 * all * kept_values(plan.spec);
   registers += 0.2 * batch * std::max(row + raw(Operand::beta), later + (s.residency == Residency::reload ? row : 0));
-  if (s.weights == WeightLoad::before) registers += 0.4 * all * (later + (shape.weights_stay ? raw(Operand::beta) : 0));
+  if (s.weights == WeightLoad::before) registers += 0.4 * all * (later + (later_beta ? raw(Operand::beta) : 0));
   if (plan.spec.has_gate()) registers += 5;
   if (plan.spec.has_residual()) registers += 4;
   if (s.grid == GridForm::persistent) registers += 7;

@@ -58,7 +58,7 @@ Result<NormInput> parse_norm_input(std::string_view text) {
   return text::parse_enum(text, "norm input", std::array{NormInput::rounded, NormInput::unrounded});
 }
 Result<Mode> parse_mode(std::string_view text) {
-  return text::parse_enum(text, "mode", std::array{Mode::standard, Mode::batch_invariant});
+  return text::parse_enum(text, "mode", std::array{Mode::standard, Mode::batch_invariant, Mode::safe_range});
 }
 
 std::vector<std::int64_t> nearest_divisors(std::int64_t width, std::int64_t wanted, int count) {

@@ -13,6 +13,7 @@ namespace headnorm {
 using plan_rules::fixed_by_mode;
 using plan_rules::illegal;
 using plan_rules::is_power_of_two;
+using plan_rules::kept_values;
 using plan_rules::too_many_parts;
 
 Error plan_rules::illegal(std::string field, std::string value, std::string rule) {
@@ -78,6 +79,7 @@ int default_heads(std::int64_t part_elements, const Target& target) {
 
 // Parts side by side: as many as asked for, lowered to what rows, groups, straight code and registers hold.
 int tile_parts(const Plan& plan, const HostSchedule& s, int lanes) {
+  if (plan.spec.mode == Mode::safe_range) return 1;  // largest elements are found part by part
   const std::int64_t in_row = plan.parts_per_row(), in_group = plan.parts_per_group;
   const std::int64_t vectors = ceil_div(plan.part_elements, lanes);  // of one part
   const bool keeps = s.form == HostForm::reg || s.form == HostForm::rot;
@@ -93,9 +95,9 @@ int tile_parts(const Plan& plan, const HostSchedule& s, int lanes) {
   return parts;
 }
 
-// Vector registers that u of a tile takes between the sweeps: u is kept as f32, one register per `lanes` elements.
+// Vector registers that a tile takes between the sweeps: one per `lanes` elements and value.
 std::int64_t kept_registers(const Plan& plan, const HostPlan& shape) {
-  return ceil_div(shape.tile_parts * plan.part_elements, shape.lanes);
+  return kept_values(plan.spec) * ceil_div(shape.tile_parts * plan.part_elements, shape.lanes);
 }
 
 // Streaming stores need lines without a rest, in every tile and every row.
@@ -152,6 +154,8 @@ Result<void> plan_host(Plan& plan) {
     HEADNORM_CHECK(check_host_order(s, fixed));
   }
 
+  if (spec.mode == Mode::safe_range && (s.form == HostForm::rot || s.form == HostForm::pipe))
+    return illegal("form", to_text(s.form), "runs two sweeps side by side, mode safe-range has three; take reg or split");
   const std::int64_t group_bytes = plan.group_elements() * size_bytes(spec.x_dtype);
   switch (s.form) {
     case HostForm::reg:

@@ -14,6 +14,7 @@ namespace headnorm {
 using plan_rules::fixed_by_mode;
 using plan_rules::illegal;
 using plan_rules::is_power_of_two;
+using plan_rules::kept_values;
 using plan_rules::too_many_parts;
 
 namespace {
@@ -131,12 +132,13 @@ std::int64_t choose_unroll(const Plan& plan, const GpuPlan& shape, const GpuSche
 std::int64_t weight_registers(const Plan& plan, const GpuPlan& shape) {
   if (plan.gpu_schedule().weights == WeightLoad::after) return 0;
   int bytes = weight_bytes(plan.spec, Operand::gamma) + weight_bytes(plan.spec, Operand::alpha);
-  if (shape.weights_stay) bytes += weight_bytes(plan.spec, Operand::beta);
+  // In mode safe-range beta is read in a sweep after the first, too.
+  if (shape.weights_stay || plan.spec.mode == Mode::safe_range) bytes += weight_bytes(plan.spec, Operand::beta);
   return (shape.chunks * shape.vector_elements * bytes + 3) / 4;
 }
 
 Result<void> check_registers(const Plan& plan, const GpuPlan& shape) {
-  const std::int64_t u = shape.chunks * shape.vector_elements, weights = weight_registers(plan, shape);
+  const std::int64_t u = kept_values(plan.spec) * shape.chunks * shape.vector_elements, weights = weight_registers(plan, shape);
   const std::int64_t per_thread = std::min(kMaxRegisters, kRegisterFile / shape.block_threads / 8 * 8);
   const std::int64_t room = std::min(kMaxKeptRegisters, per_thread - kWorkRegisters);
   if (u + weights <= room) return {};
@@ -231,6 +233,8 @@ Result<void> plan_rules::plan_gpu(Plan& plan) {
   shape.over_group = reduction_over(group_threads);
   shape.shared_bytes = 4 * partial_sums(plan, shape, plan.parts_per_head);
   if (plan.spec.has_gate()) shape.shared_bytes += 4 * partial_sums(plan, shape, plan.parts_per_seed);
+  if (plan.spec.mode == Mode::safe_range)  // the peaks have an array of their own, aligned to 16 bytes
+    shape.shared_bytes += (shape.shared_bytes + 15) / 16 * 16;
   plan.schedule = s;
   if (s.residency == Residency::registers) HEADNORM_CHECK(check_registers(plan, shape));
   if (s.residency == Residency::shared) {

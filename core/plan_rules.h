@@ -9,6 +9,9 @@ namespace headnorm::plan_rules {
 
 inline bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
+// f32 values of an element that stay between sweeps: u, and for the store of its sum beside its scaled form in mode safe-range.
+inline int kept_values(const KernelSpec& spec) { return spec.mode == Mode::safe_range && spec.has_residual() ? 2 : 1; }
+
 // A field of a schedule that breaks a rule.
 Error illegal(std::string field, std::string value, std::string rule);
 // Mode batch-invariant: fields that decide the order of sums or the form of an operation have one legal value, that of the schedule

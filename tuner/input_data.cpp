@@ -25,6 +25,12 @@ std::vector<double> channel_scales(const KernelSpec& spec, Random& random) {
   return scales;
 }
 
+double row_scale(const KernelSpec& spec, Dtype dtype, std::int64_t row) {
+  const bool extreme = spec.mode == Mode::safe_range && dtype != Dtype::f16;
+  if (row % 5 == 4) return extreme ? 0x1p-100 : 0x1p-12;
+  return row % 5 == 3 && extreme ? 0x1p100 : 1;
+}
+
 double weight_value(const KernelSpec& spec, Operand operand, Random& random) {
   switch (operand) {
     case Operand::gamma:
@@ -52,9 +58,9 @@ void InputData::fill(Operand operand, std::uint64_t seed) {
   std::vector<std::byte>& bytes = bytes_[static_cast<std::size_t>(operand)];
   bytes.resize(static_cast<std::size_t>(rows * elements * size_bytes(dtype)));
   for (std::int64_t r = 0; r < rows; ++r) {
-    const double row_scale = r % 5 == 4 ? 0x1p-12 : 1;
+    const double scale = row_scale(spec_, dtype, r);
     for (std::int64_t i = 0; i < elements; ++i) {
-      const double value = is_row_operand(operand) ? random.normal() * row_scale * scales[static_cast<std::size_t>(i)]
+      const double value = is_row_operand(operand) ? random.normal() * scale * scales[static_cast<std::size_t>(i)]
                                                    : weight_value(spec_, operand, random);
       store_element(bytes.data() + (r * elements + i) * size_bytes(dtype), dtype, static_cast<float>(value));
     }

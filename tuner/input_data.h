@@ -17,7 +17,7 @@ namespace headnorm {
 class InputData {
  public:
   // As wide transformers have them: normal numbers, one channel in 256 (at least one) a hundred times larger, and every fifth row
-  // tiny. The seed decides everything.
+  // tiny; in mode safe-range every fifth row is huge as well, and squares of the tiny ones vanish. The seed decides everything.
   InputData(const KernelSpec& spec, std::uint64_t seed);
 
   std::int64_t row_count() const { return row_count_; }

@@ -14,21 +14,26 @@ const std::vector<Verifier::OutputRanges>& Verifier::ranges_for(const Plan& plan
   const Arithmetic arithmetic = arithmetic_of(plan);
   std::vector<OutputRanges>& rows = ranges_[{arithmetic.head_additions, arithmetic.seed_additions, arithmetic.rsqrt_error}];
   if (!rows.empty()) return rows;
-  const auto ranges_of = [](const std::vector<double>& exact, const std::vector<double>& error, Dtype dtype) {
+  const auto ranges_of = [](const std::vector<double>& exact, const std::vector<double>& error, const std::vector<double>& step,
+                            Dtype dtype) {
     Ranges ranges;
     for (std::size_t i = 0; i < exact.size(); ++i) {
       StoredRange range = stored_range(exact[i], error[i], dtype);
       if (std::isinf(error[i])) range = {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
       ranges.low.push_back(static_cast<float>(range.low));
       ranges.high.push_back(static_cast<float>(range.high));
+      if (step.empty()) continue;
+      const StoredRange other = stored_range(exact[i] + step[i], error[i], dtype);
+      ranges.other_low.push_back(static_cast<float>(other.low));
+      ranges.other_high.push_back(static_cast<float>(other.high));
     }
     return ranges;
   };
   for (std::int64_t row = 0; row < data_->row_count(); ++row) {
     const RowErrors errors = bound_errors(spec_, arithmetic, data_->row(row));
     const ReferenceRow& exact = reference_row(row);
-    rows.push_back(
-        {ranges_of(exact.y, errors.y, spec_.y_dtype), ranges_of(exact.residual_out, errors.residual_out, spec_.residual_dtype)});
+    rows.push_back({ranges_of(exact.y, errors.y, errors.y_step, spec_.y_dtype),
+                    ranges_of(exact.residual_out, errors.residual_out, {}, spec_.residual_dtype)});
   }
   return rows;
 }
@@ -44,6 +49,7 @@ std::optional<std::string> Verifier::find_mismatch(const std::vector<float>& sto
   for (std::size_t i = 0; i < stored.size(); ++i) {
     const float low = ranges.low[i], high = ranges.high[i];
     if ((low <= stored[i] && stored[i] <= high) || low > high) continue;
+    if (!ranges.other_low.empty() && ranges.other_low[i] <= stored[i] && stored[i] <= ranges.other_high[i]) continue;
     return fmt::format("head {}, channel {}: {}, right are {} to {}", static_cast<std::int64_t>(i) / spec_.head_size, i, stored[i],
                        low, high);
   }

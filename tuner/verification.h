@@ -37,8 +37,10 @@ class Verifier {
   Result<std::optional<Rejection>> check(const Plan& plan, Workload& workload, int set);
 
  private:
+  // Stored values that are right; low > high where any is. Of y with rounding llama also those of the cast's other neighbour.
   struct Ranges {
-    std::vector<float> low, high;  // stored values that are right; low > high where any is
+    std::vector<float> low, high;
+    std::vector<float> other_low, other_high;
   };
   struct OutputRanges {
     Ranges y, residual_out;

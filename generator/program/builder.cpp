@@ -83,11 +83,14 @@ Value Builder::round_to(Value a, Dtype dtype) {
   return value;
 }
 
-Value Builder::reduce_dot(Domain partition, Value a, Value b) {
-  const Value value = record(Op::reduce_dot, {a, b});
+Value Builder::reduce(Domain partition, Value value) {
   program_.instructions[static_cast<std::size_t>(value.id)].domain = partition;
   return value;
 }
+
+Value Builder::reduce_dot(Domain partition, Value a, Value b) { return reduce(partition, record(Op::reduce_dot, {a, b})); }
+Value Builder::reduce_max(Domain partition, Value a) { return reduce(partition, record(Op::reduce_max, {a})); }
+Value Builder::inverse_power(Value a) { return record(Op::inverse_power, {a}); }
 
 Value Builder::named(std::string name, Value value) {
   program_.instructions[static_cast<std::size_t>(value.id)].name = std::move(name);

@@ -42,12 +42,15 @@ class Builder {
   Value rsqrt(Value a);
   Value round_to(Value a, Dtype dtype);  // a itself for f32
   Value reduce_dot(Domain partition, Value a, Value b);
+  Value reduce_max(Domain partition, Value a);
+  Value inverse_power(Value a);
   Value named(std::string name, Value value);
 
   Value record(Op op, std::array<Value, 3> arguments);
   Program take();
 
  private:
+  Value reduce(Domain partition, Value value);
   void step(StepKind kind, const std::function<void()>& body);
   Value push(Instruction instruction);
 

@@ -30,6 +30,10 @@ RowCost count_cost(const Program& program) {
         cost.flops += 2 * spec.width;
         cost.reductions += places;
         break;
+      case Op::reduce_max:
+        cost.flops += spec.width;
+        cost.reductions += places;
+        break;
       case Op::fma:
       case Op::rsqrt:
         cost.flops += 2 * places;
@@ -40,6 +44,7 @@ RowCost count_cost(const Program& program) {
       case Op::div:
       case Op::abs:
       case Op::clamp:
+      case Op::inverse_power:
         cost.flops += places;
         break;
     }

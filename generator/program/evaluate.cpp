@@ -50,14 +50,20 @@ class Evaluator {
       return;
     }
     value.assign(size, 0.0);
-    if (instruction.op == Op::reduce_dot) {
+    if (is_reduction(instruction.op)) {
       const std::size_t elements = count(Domain::element);
-      for (std::size_t i = 0; i < elements; ++i)
-        value[i * size / elements] +=
-            argument(instruction.arguments[0], i, elements) * argument(instruction.arguments[1], i, elements);
+      for (std::size_t i = 0; i < elements; ++i) reduce(instruction, i, elements, value[i * size / elements]);
       return;
     }
     for (std::size_t i = 0; i < size; ++i) value[i] = elementwise(instruction, i, size);
+  }
+
+  void reduce(const Instruction& instruction, std::size_t i, std::size_t of, double& result) const {
+    const double a = argument(instruction.arguments[0], i, of);
+    if (instruction.op == Op::reduce_max)
+      result = std::max(result, a);
+    else
+      result += a * argument(instruction.arguments[1], i, of);
   }
 
   double elementwise(const Instruction& instruction, std::size_t i, std::size_t size) const {
@@ -91,8 +97,11 @@ class Evaluator {
         return 1.0 / std::sqrt(a[0]);
       case Op::round_to:
         return round_to_dtype(round_to_dtype(a[0], Dtype::f32), instruction.dtype);  // what is rounded is an f32 number
+      case Op::inverse_power:
+        return std::isfinite(a[0]) ? std::ldexp(1.0, -std::clamp(a[0] == 0 ? -126 : std::ilogb(a[0]), -126, 126)) : 0x1p-126;
       case Op::store:
       case Op::reduce_dot:
+      case Op::reduce_max:
         break;
     }
     return 0;

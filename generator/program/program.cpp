@@ -17,6 +17,8 @@ int argument_count(Op op) {
     case Op::clamp:
     case Op::rsqrt:
     case Op::round_to:
+    case Op::reduce_max:
+    case Op::inverse_power:
       return 1;
     case Op::add:
     case Op::sub:
@@ -30,9 +32,11 @@ int argument_count(Op op) {
   return 0;
 }
 
+bool is_reduction(Op op) { return op == Op::reduce_dot || op == Op::reduce_max; }
+
 const char* to_text(Op op) {
-  constexpr const char* kNames[] = {"constant", "load", "store", "add",   "sub",      "mul",       "div",
-                                    "fma",      "abs",  "clamp", "rsqrt", "round_to", "reduce_dot"};
+  constexpr const char* kNames[] = {"constant", "load",  "store", "add",      "sub",        "mul",        "div",          "fma",
+                                    "abs",      "clamp", "rsqrt", "round_to", "reduce_dot", "reduce_max", "inverse_power"};
   return kNames[static_cast<int>(op)];
 }
 
@@ -50,8 +54,6 @@ std::size_t step_of(const Program& program, ValueId id) {
   while (step < program.steps.size() && id >= program.steps[step].end) ++step;
   return step;
 }
-
-bool is_reduction(Op op) { return op == Op::reduce_dot; }
 
 Error broken(ValueId id, std::string_view rule) { return internal_error(fmt::format("sweep program: %{}: {}", id, rule)); }
 
@@ -159,6 +161,17 @@ std::vector<ValueId> kept_values(const Program& program, std::size_t sweep) {
     }
   }
   return kept;
+}
+
+std::vector<ValueId> values_to_keep(const Program& program, std::size_t sweep) {
+  std::vector<ValueId> values;
+  const Step& step = program.steps[sweep];
+  for (std::size_t later = sweep + 1; later < program.steps.size(); ++later) {
+    for (ValueId id : kept_values(program, later)) {
+      if (id >= step.begin && id < step.end && std::find(values.begin(), values.end(), id) == values.end()) values.push_back(id);
+    }
+  }
+  return values;
 }
 
 Program rematerialise(const Program& program, const std::vector<ValueId>& keep) {

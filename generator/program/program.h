@@ -30,6 +30,10 @@ enum class Op : std::uint8_t {
   rsqrt,       // 1 / sqrt(a0), in the form that the schedule names
   round_to,    // a0 rounded to `dtype` and back
   reduce_dot,  // sum over the elements of a partition of a0 * a1, accumulated by fma
+  reduce_max,  // largest a0 over the elements of a partition, and at least 0; NaN may be passed over
+  // The power of two that brings a0 >= 0 into [1, 2), from the bits of its exponent, limited to [2^-126, 2^126]: 2^126 for 0,
+  // 2^-126 for infinity and NaN. Multiplying by it is exact, but for underflow.
+  inverse_power,
 };
 
 // What a value is one of.
@@ -67,6 +71,7 @@ struct Program {
 };
 
 int argument_count(Op op);
+bool is_reduction(Op op);
 const char* to_text(Op op);
 const char* to_text(Domain domain);
 
@@ -78,8 +83,9 @@ Result<void> verify(const Program& program);
 // One line per instruction, e.g. "  %3 sum_sq = reduce_dot head %2, %2". Stable: golden tests and digests use it.
 std::string print(const Program& program);
 
-// Element values of an earlier sweep that `sweep` (an index of steps) uses.
+// Element values of earlier sweeps that `sweep` (an index of steps) uses; and those of `sweep` that later ones use.
 std::vector<ValueId> kept_values(const Program& program, std::size_t sweep);
+std::vector<ValueId> values_to_keep(const Program& program, std::size_t sweep);
 
 // Makes each sweep compute its own element values from loads and from those of `keep`, which alone remain as kept_values. For
 // backends that read again, or keep values elsewhere.

@@ -78,7 +78,6 @@ const std::vector<BadUsage> kBadUsages = {
     {{"explain", "--width", "8", "--stat", "layernorm"}, 2, "user", "--stat layernorm is not in this version", "rms"},
     {{"explain", "--width", "8", "--stat", "none"}, 2, "user", "--stat none is not in this version", "rms"},
     {{"explain", "--width", "8", "--mode", "batched"}, 2, "user", "--mode: 'batched' is not a mode", "batch-invariant"},
-    {{"explain", "--width", "8", "--mode", "safe-range"}, 2, "user", "not in this version", "default"},
     {{"explain", "--width", "8", "--residual-gate", "1"}, 2, "user", "--residual-gate is not in this version", "leave it out"},
     {{"explain", "--width", "8", "--layer-scale", "1"}, 2, "user", "--layer-scale is not in this version", "leave it out"},
     {{"explain", "--width", "8", "--residual-scale", "2"},

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -62,7 +63,7 @@ int elements_out_of_bounds(const KernelSpec& spec, const KernelSpec& wrong_spec,
     const RowErrors errors = bound_errors(spec, arithmetic, inputs);
     for (std::size_t i = 0; i < right.y.size(); ++i) {
       const double stored = round_to_dtype(wrong.y[i], spec.y_dtype);
-      count += is_within_bound(stored, right.y[i], errors.y[i], spec.y_dtype) ? 0 : 1;
+      count += is_right_y(stored, right.y[i], errors, i, spec.y_dtype) ? 0 : 1;
     }
   }
   return count;
@@ -141,6 +142,65 @@ TEST(SeededRounding, CastBeforeTheWeight) {
   wrong.rounding = Rounding::llama;
   EXPECT_GT(elements_out_of_bounds(wide_spec(Dtype::bf16), wrong, kNoDamage), 1000);
   EXPECT_GT(elements_out_of_bounds(wrong, wide_spec(Dtype::bf16), kNoDamage), 1000);
+}
+
+KernelSpec llama_spec() {
+  KernelSpec spec = wide_spec(Dtype::bf16);
+  spec.weight_dtype = spec.y_dtype = Dtype::f32;  // shows what the cast came to
+  spec.rounding = Rounding::llama;
+  return *make_spec(spec);
+}
+
+// y of a row whose inner cast came to `cast(n)` instead of the nearest; gamma is exact, so that y / gamma is n.
+int wrong_casts_found(const std::function<double(double n)>& cast) {
+  const KernelSpec spec = llama_spec();
+  KernelSpec exact = spec;
+  exact.rounding = Rounding::once;
+  Random random(test_seed());
+  RowValues inputs = normal_row(random, spec);
+  values_of(inputs, Operand::gamma).assign(4096, 1.5);
+  const ReferenceRow right = reference_row(spec, inputs), uncast = reference_row(exact, inputs);
+  const RowErrors errors = bound_errors(spec, arithmetic_on_v4(spec), inputs);
+  int found = 0;
+  for (std::size_t i = 0; i < right.y.size(); ++i)
+    found += is_right_y(1.5 * cast(uncast.y[i] / 1.5), right.y[i], errors, i, Dtype::f32) ? 0 : 1;
+  return found;
+}
+
+// Towards zero, away from it, to a wider type, not at all: found wherever that is another value; the right one never is.
+TEST(SeededRounding, InnerCastThatIsNotToNearest) {
+  const auto to_bf16 = [](double n) { return round_to_dtype(n, Dtype::bf16); };
+  const auto cut = [](double n, std::uint32_t more) {
+    return static_cast<double>(std::bit_cast<float>((std::bit_cast<std::uint32_t>(static_cast<float>(n)) & 0xffff0000u) + more));
+  };
+  EXPECT_EQ(wrong_casts_found(to_bf16), 0);
+  EXPECT_GT(wrong_casts_found([&](double n) { return cut(n, 0); }), 1500);
+  EXPECT_GT(wrong_casts_found([&](double n) { return cut(n, 0x10000); }), 1500);
+  EXPECT_GT(wrong_casts_found([](double n) { return round_to_dtype(n, Dtype::f16); }), 3000);
+  EXPECT_GT(wrong_casts_found([](double n) { return n; }), 4000);
+}
+
+// n = 1.00390625 is a tie of bf16, between 1 and 1.0078125. Either neighbour is right; what lies between them, and the next one, is
+// not. x is chosen so that n lies on the tie to within the error: 1.00390625^2 + c^2 = 2.
+TEST(ErrorBound, AnInnerCastAtATieFallsToEitherNeighbour) {
+  KernelSpec spec = llama_spec();
+  spec.width = spec.head_size = 2;
+  spec.x_dtype = Dtype::bf16;
+  spec.residual = Residual::add;
+  spec.residual_dtype = Dtype::f32;
+  spec.eps = 0;
+  spec = *make_spec(spec);
+  RowValues inputs;
+  values_of(inputs, Operand::x) = {0, 0};
+  values_of(inputs, Operand::residual) = {1.00390625, round_to_dtype(std::sqrt(2 - 1.00390625 * 1.00390625), Dtype::f32)};
+  values_of(inputs, Operand::gamma) = {1.25, 1.25};
+  const double exact = reference_row(spec, inputs).y[0];
+  const RowErrors errors = bound_errors(spec, arithmetic_on_v4(spec), inputs);
+  EXPECT_NE(errors.step(0), 0);
+  for (double n : {1.0, 1.0078125}) EXPECT_TRUE(is_right_y(1.25 * n, exact, errors, 0, Dtype::f32)) << n;
+  for (double n : {0.99609375, 1.001, 1.00390625, 1.007, 1.015625})
+    EXPECT_FALSE(is_right_y(1.25 * n, exact, errors, 0, Dtype::f32)) << n;
+  EXPECT_EQ(errors.step(1), 0);
 }
 
 TEST(SeededRounding, ResidualRoundedOrNot) {

@@ -74,8 +74,11 @@ std::string check_row(const Plan& plan, LaunchTensors& tensors, std::int64_t row
   const auto check = [&](Operand operand, const std::vector<double>& exact, const std::vector<double>& bound) -> std::string {
     if (!has_operand(spec, operand)) return "";
     const std::vector<double> stored = tensors.tensor(operand).row(row);
+    const Dtype dtype = operand_dtype(spec, operand);
     for (std::size_t i = 0; i < stored.size(); ++i) {
-      if (!is_within_bound(stored[i], exact[i], bound[i], operand_dtype(spec, operand)))
+      const bool right = operand == Operand::y ? is_right_y(stored[i], exact[i], errors, i, dtype)
+                                               : is_within_bound(stored[i], exact[i], bound[i], dtype);
+      if (!right)
         return fmt::format("{} row {} channel {}: {} is not {} to within {}", headnorm::to_text(operand), row, i, stored[i],
                            exact[i], bound[i]);
     }

@@ -1,5 +1,6 @@
 #include "tests/support/random_cases.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -74,7 +75,8 @@ KernelSpec random_spec(Random& random, std::int64_t max_width, const std::vector
   if (random() % 2 == 0) add_gate(random, spec);
   if (random() % 4 == 0) spec.rounding = Rounding::llama;
   if (random() % 3 == 0) spec.norm_input = NormInput::unrounded;
-  if (random() % 4 == 0) spec.mode = Mode::batch_invariant;
+  spec.mode = pick<Mode>(random, {Mode::standard, Mode::standard, Mode::batch_invariant, Mode::safe_range});
+  if (spec.mode == Mode::safe_range && random() % 2 == 0) spec.eps = pick<double>(random, {0, 1e-30, 1e10});
   return *make_spec(spec);
 }
 
@@ -94,7 +96,29 @@ void fill_random_weights(Random& random, const KernelSpec& spec, RowValues& valu
   }
 }
 
+namespace {
+
+// Magnitudes anywhere within the finite numbers of all dtypes, sums of two included; in some rows very different ones side by side.
+void fill_extreme_row(Random& random, const KernelSpec& spec, RowValues& values) {
+  const int exponent = pick<int>(random, {-148, -130, -100, -60, 13, 60, 100, 124});
+  const bool mixed = random() % 3 == 0;
+  for (Operand operand : {Operand::x, Operand::residual}) {
+    if (!has_operand(spec, operand)) continue;
+    const Dtype dtype = operand_dtype(spec, operand);
+    const double largest = dtype == Dtype::f16 ? 0x1p14 : 0x1p124;
+    std::vector<double>& row = values_of(values, operand);
+    row.clear();
+    for (std::int64_t i = 0; i < spec.width; ++i) {
+      const double value = std::ldexp(normal(random), mixed && random() % 4 != 0 ? exponent - 40 : exponent);
+      row.push_back(round_to_dtype(std::clamp(value, -largest, largest), dtype));
+    }
+  }
+}
+
+}  // namespace
+
 void fill_random_row(Random& random, const KernelSpec& spec, RowValues& values) {
+  if (spec.mode == Mode::safe_range && random() % 2 == 0) return fill_extreme_row(random, spec, values);
   enum Kind { kNormal, kOutliers, kTiny, kZeroHeads, kSpread, kKinds };
   const auto kind = static_cast<Kind>(random() % kKinds);
   const double tiny = std::ldexp(1.0, -static_cast<int>(random() % 20));

@@ -27,7 +27,7 @@ KernelSpec random_spec(Random& random, std::int64_t max_width, const std::vector
 void fill_random_weights(Random& random, const KernelSpec& spec, RowValues& values);
 
 // A row of x and residual: normal numbers, with outlier channels a hundred times larger, or all tiny, or with heads of zeros, or
-// spread over many orders of magnitude.
+// spread over many orders of magnitude; in mode safe-range half of them of any magnitude that floating point has.
 void fill_random_row(Random& random, const KernelSpec& spec, RowValues& values);
 
 }  // namespace headnorm::test

@@ -21,6 +21,7 @@ const std::vector<Spellings>& kernels() {
        "width=64,head_size=16,residual_scale=2", "width=64,head_size=16,norm_input=unrounded",
        "width=64,head_size=16,gate=none,sigma=sigmoid,seed_heads=2,seed_scale=3"},
       {"width=64,head_size=16,mode=batch-invariant"},
+      {"width=64,head_size=16,mode=safe-range"},
       {"width=64,head_size=16,eps=0", "width=64,head_size=16,eps=-0", "width=64,head_size=16,eps=1e-60"},
       {"width=64,head_size=16,eps=1e-5"},
       {"width=64,head_size=16,weight=shared"},

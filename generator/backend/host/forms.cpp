@@ -9,7 +9,7 @@ using program::StepKind;
 
 namespace {
 
-// reg, rot and pipe are for programs of two sweeps; make_plan allows them only where a group is one part.
+// rot and pipe are for programs of two sweeps; make_plan allows them, and reg, only where a group is one part.
 constexpr std::size_t kFirstSweep = 0, kScalars = 1, kSecondSweep = 2;
 constexpr int kAllLines = std::numeric_limits<int>::max() / 2;
 
@@ -57,13 +57,25 @@ void emit_reg(FunctionBuilder& b, SweepCode& code) {
   const int tile_parts = plan.host().tile_parts;
   b.loop("row", row_begin(b), row_end(b), 1, [&](llvm::Value* row) {
     b.loop("part", b.i64(0), b.i64(plan.parts_per_row()), tile_parts, [&](llvm::Value* part) {
+      const auto& steps = code.program().steps;
       KeptValues kept;
-      SweepJob first{.step = kFirstSweep, .parts = tile_parts, .keep = &kept, .prefetch = prefetches(plan, PrefetchAt::read)};
-      code.set_bases(first, row, part);
-      code.emit({&first}, kAllLines);
-      SweepJob second{
-          .step = kSecondSweep, .parts = tile_parts, .base = first.base, .scalars = after_first_sweep(code, first), .kept = &kept};
-      code.emit({&second}, kAllLines);
+      ScalarValues scalars;
+      std::array<llvm::Value*, kOperandCount> base{};
+      for (std::size_t step = 0; step < steps.size(); ++step) {
+        if (steps[step].kind == StepKind::scalars) {
+          code.evaluate_scalars(steps[step], SweepCode::Which::all, scalars);
+          continue;
+        }
+        const bool first = step == kFirstSweep;
+        SweepJob job{
+            .step = step, .parts = tile_parts, .base = base, .scalars = scalars, .kept = first ? nullptr : &kept, .keep = &kept};
+        job.prefetch = first && prefetches(plan, PrefetchAt::read);
+        if (first) code.set_bases(job, row, part);
+        base = job.base;
+        code.emit({&job}, kAllLines);
+        scalars = code.finish_sums(job);
+        scalars.insert(job.scalars.begin(), job.scalars.end());
+      }
     });
   });
 }
@@ -201,7 +213,6 @@ class SplitForm {
     capacity_ = (shape_.groups_per_block * shape_.rows_per_block * plan_.parts_per_group + lanes - 1) / lanes * lanes;
     const auto& steps = code_.program().steps;
     for (std::size_t step = 0; step < steps.size(); ++step) {
-      if (steps[step].kind != StepKind::sweep) continue;
       for (ValueId id : code_.reductions(step)) add_array(id);
       for (ValueId id : code_.scalars_used(step)) add_array(id);
     }
@@ -321,8 +332,12 @@ class SplitForm {
         // The partial sums stand at the parts' indices; the total is used here only.
         coarse[id] = b_.loop("sum", b_.i64(0), b_.i64(ratio), 1, {b_.constant(0.0, 0)}, [&](llvm::Value* p, const Values& sum) {
           llvm::Value* partial = b_.CreateLoad(b_.getFloatTy(), b_.address(arrays_.at(id), b_.CreateAdd(first, p), 4));
-          return Values{b_.CreateFAdd(sum[0], partial)};
+          return Values{code_.combine(id, sum[0], partial)};
         })[0];
+      }
+      for (ValueId id : code_.scalars_used(step)) {  // of an earlier scalar step: one for the group
+        if (coarse.count(id) == 0 && code_.is_coarse(id))
+          coarse[id] = b_.CreateLoad(b_.getFloatTy(), b_.address(arrays_.at(id), group, 4));
       }
       evaluate(step, SweepCode::Which::coarse, coarse, group, 0);
       b_.loop("scalars", b_.i64(0), b_.i64(ratio), 1, [&](llvm::Value* p) {

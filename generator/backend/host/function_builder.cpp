@@ -109,12 +109,25 @@ llvm::Value* FunctionBuilder::newton_rsqrt(llvm::Value* a) {
   return CreateSelect(finite, refined, estimate);
 }
 
-llvm::Value* FunctionBuilder::sum_of_lanes(llvm::Value* vector) {
+llvm::Value* FunctionBuilder::larger(llvm::Value* a, llvm::Value* b) { return CreateSelect(CreateFCmpOGT(a, b), a, b); }
+
+// 254 less the exponent field, which is limited to that of numbers from 2^-126 to 2^126, is the field of the power.
+llvm::Value* FunctionBuilder::inverse_power(llvm::Value* a) {
+  const int lanes = lanes_of(a);
+  auto* type = lanes == 0 ? getInt32Ty() : static_cast<llvm::Type*>(vector_of(getInt32Ty(), lanes));
+  auto number = [&](std::uint64_t value) { return llvm::ConstantInt::get(type, value); };
+  llvm::Value* field = CreateAnd(CreateLShr(CreateBitCast(a, type), number(23)), number(0xff));
+  field = CreateBinaryIntrinsic(llvm::Intrinsic::umax, field, number(1));
+  field = CreateBinaryIntrinsic(llvm::Intrinsic::umin, field, number(253));
+  return CreateBitCast(CreateShl(CreateSub(number(254), field), number(23)), a->getType());
+}
+
+llvm::Value* FunctionBuilder::reduce_lanes(llvm::Value* vector, const Combine& combine) {
   for (int lanes = lanes_of(vector); lanes > 1; lanes /= 2) {
     std::vector<int> low(static_cast<std::size_t>(lanes / 2)), high(low.size());
     std::iota(low.begin(), low.end(), 0);
     std::iota(high.begin(), high.end(), lanes / 2);
-    vector = CreateFAdd(CreateShuffleVector(vector, low), CreateShuffleVector(vector, high));
+    vector = combine(CreateShuffleVector(vector, low), CreateShuffleVector(vector, high));
   }
   return lanes_of(vector) == 0 ? vector : CreateExtractElement(vector, std::uint64_t{0});
 }

@@ -46,9 +46,12 @@ class FunctionBuilder : public llvm::IRBuilder<> {
   // a * b + c with one rounding; a target without such an instruction rounds the product too.
   llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c);
   llvm::Value* clamp(llvm::Value* a, double low, double high);
-  llvm::Value* rsqrt(llvm::Value* a);  // in the schedule's form
-  // Sum of the lanes of a vector, halving it each time.
-  llvm::Value* sum_of_lanes(llvm::Value* vector);
+  llvm::Value* rsqrt(llvm::Value* a);                   // in the schedule's form
+  llvm::Value* larger(llvm::Value* a, llvm::Value* b);  // b where one of them is NaN
+  llvm::Value* inverse_power(llvm::Value* a);
+  // All lanes of a vector combined by `combine`, halving it each time.
+  using Combine = std::function<llvm::Value*(llvm::Value*, llvm::Value*)>;
+  llvm::Value* reduce_lanes(llvm::Value* vector, const Combine& combine);
 
  private:
   llvm::Value* newton_rsqrt(llvm::Value* a);

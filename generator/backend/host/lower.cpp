@@ -9,8 +9,8 @@ Result<void> lower(const Plan& plan, const program::Program& original, llvm::Mod
   const HostForm form = plan.host_schedule().form;
   const bool keeps = form == HostForm::reg || form == HostForm::rot;
   const program::Program program = keeps ? original : program::rematerialise(original);
-  if (form != HostForm::split && program.steps.size() != 3)
-    return internal_error("the forms reg, rot and pipe take programs of two sweeps");
+  if ((form == HostForm::rot || form == HostForm::pipe) && program.steps.size() != 3)
+    return internal_error("the forms rot and pipe take programs of two sweeps");
 
   FunctionBuilder builder(module, entry_name(plan), plan);
   SweepCode code(builder, program);

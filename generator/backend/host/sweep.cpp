@@ -8,6 +8,7 @@ namespace headnorm::host {
 
 using program::Domain;
 using program::Instruction;
+using program::is_reduction;
 using program::kNoValue;
 using program::Op;
 using program::Program;
@@ -27,9 +28,9 @@ bool has_f32_input(const KernelSpec& spec) {
 }
 
 // As many vectors as a power of two.
-llvm::Value* add_in_pairs(FunctionBuilder& b, Values vectors) {
+llvm::Value* in_pairs(Values vectors, const FunctionBuilder::Combine& combine) {
   for (std::size_t half = vectors.size() / 2; half > 0; half /= 2) {
-    for (std::size_t k = 0; k < half; ++k) vectors[k] = b.CreateFAdd(vectors[k], vectors[k + half]);
+    for (std::size_t k = 0; k < half; ++k) vectors[k] = combine(vectors[k], vectors[k + half]);
   }
   return vectors[0];
 }
@@ -74,7 +75,7 @@ bool SweepCode::is_coarse(ValueId id) const {
 std::vector<ValueId> SweepCode::reductions(std::size_t step) const {
   std::vector<ValueId> ids;
   for (ValueId id = program_.steps[step].begin; id < program_.steps[step].end; ++id) {
-    if (at(id).op == Op::reduce_dot) ids.push_back(id);
+    if (is_reduction(at(id).op)) ids.push_back(id);
   }
   return ids;
 }
@@ -109,12 +110,15 @@ llvm::Value* SweepCode::arithmetic(const Instruction& instruction, const Values&
       return b_.clamp(a[0], instruction.immediates[0], instruction.immediates[1]);
     case Op::rsqrt:
       return b_.rsqrt(a[0]);
+    case Op::inverse_power:
+      return b_.inverse_power(a[0]);
     case Op::round_to:
       return access_.widen(access_.narrow({a[0]}, instruction.dtype), instruction.dtype).front();
     case Op::constant:
     case Op::load:
     case Op::store:
     case Op::reduce_dot:
+    case Op::reduce_max:
       break;
   }
   return nullptr;
@@ -123,7 +127,7 @@ llvm::Value* SweepCode::arithmetic(const Instruction& instruction, const Values&
 void SweepCode::evaluate_scalars(const Step& step, Which which, ScalarValues& values) {
   for (ValueId id = step.begin; id < step.end; ++id) {
     const Instruction& instruction = at(id);
-    if (instruction.domain == Domain::element || instruction.op == Op::reduce_dot || instruction.op == Op::load) continue;
+    if (instruction.domain == Domain::element || is_reduction(instruction.op) || instruction.op == Op::load) continue;
     if (which != Which::all && instruction.domain != Domain::uniform && is_coarse(id) != (which == Which::coarse)) continue;
     if (instruction.op == Op::constant) {
       values[id] = b_.constant(instruction.immediates[0], 0);
@@ -207,8 +211,15 @@ void SweepCode::emit_prefetch(SweepJob& job, const Line& line, std::int64_t line
   }
 }
 
-void SweepCode::accumulate(SweepJob& job, ValueId id, const LineValue& a, const LineValue& b, const Line& line,
+llvm::Value* SweepCode::combine(ValueId id, llvm::Value* a, llvm::Value* b) {
+  return at(id).op == Op::reduce_max ? b_.larger(a, b) : b_.CreateFAdd(a, b);
+}
+
+void SweepCode::accumulate(SweepJob& job, ValueId id, const std::map<ValueId, LineValue>& values, const Line& line,
                            std::int64_t line_index) {
+  const bool is_max = at(id).op == Op::reduce_max;
+  const LineValue a = argument(job, values, at(id).arguments[0], line);
+  const LineValue b = is_max ? a : argument(job, values, at(id).arguments[1], line);
   for (int k = 0; k < line.vectors(); ++k) {
     const auto v = static_cast<std::size_t>(k);
     if (job.parts > 1) {
@@ -216,12 +227,12 @@ void SweepCode::accumulate(SweepJob& job, ValueId id, const LineValue& a, const 
       continue;
     }
     if (line.lanes != shape_.lanes) {
-      job.sums.leftover[id].push_back(b_.CreateFMul(a[v], b[v]));
+      job.sums.leftover[id].push_back(is_max ? a[v] : b_.CreateFMul(a[v], b[v]));
       continue;
     }
     Values& sums = job.sums.lanes.at(id);
     llvm::Value*& sum = sums[static_cast<std::size_t>(line_index * line.vectors() + k) % sums.size()];
-    sum = b_.fma(a[v], b[v], sum);
+    sum = is_max ? b_.larger(a[v], sum) : b_.fma(a[v], b[v], sum);
   }
 }
 
@@ -233,9 +244,8 @@ void SweepCode::emit_line(SweepJob& job, const Line& line, std::int64_t line_ind
   if (job.kept != nullptr) values = (*job.kept)[static_cast<std::size_t>(line_index)];
   for (ValueId id = step.begin; id < step.end; ++id) {
     const Instruction& instruction = at(id);
-    if (instruction.op == Op::reduce_dot) {
-      accumulate(job, id, argument(job, values, instruction.arguments[0], line),
-                 argument(job, values, instruction.arguments[1], line), line, line_index);
+    if (is_reduction(instruction.op)) {
+      accumulate(job, id, values, line, line_index);
       continue;
     }
     if (instruction.domain != Domain::element) continue;
@@ -269,7 +279,7 @@ void SweepCode::emit_line(SweepJob& job, const Line& line, std::int64_t line_ind
     }
   }
   if (job.keep == nullptr) return;
-  for (ValueId id : program::kept_values(program_, job.step + 2))
+  for (ValueId id : program::values_to_keep(program_, job.step))
     (*job.keep)[static_cast<std::size_t>(line_index)][id] = values.at(id);
 }
 
@@ -283,7 +293,7 @@ void SweepCode::emit(const std::vector<SweepJob*>& jobs, int chunk_lines) {
   }
   const std::vector<Line> lines = lines_of(first * shape_.line_elements, jobs.front()->parts * plan_.part_elements);
   for (SweepJob* job : jobs) {
-    if (job->keep != nullptr) job->keep->assign(lines.size(), {});
+    if (job->keep != nullptr) job->keep->resize(lines.size());
   }
   const auto chunk = static_cast<std::size_t>(chunk_lines);
   for (std::size_t begin = 0; begin < lines.size(); begin += chunk) {
@@ -333,18 +343,20 @@ void SweepCode::emit_loop(const std::vector<SweepJob*>& jobs, int chunk_lines) {
 
 ScalarValues SweepCode::finish_sums(SweepJob& job) {
   ScalarValues totals;
+  auto add = [this](llvm::Value* a, llvm::Value* b) { return b_.CreateFAdd(a, b); };
   for (const auto& [id, tile] : job.sums.tile) {
     std::vector<LaneSums> vectors;
-    for (const auto& [parts, sums] : tile) vectors.push_back({add_in_pairs(b_, sums.accumulators), parts});
+    for (const auto& [parts, sums] : tile) vectors.push_back({in_pairs(sums.accumulators, add), parts});
     totals[id] = sum_of_parts(b_, std::move(vectors), job.parts);
   }
   for (const auto& [id, sums] : job.sums.lanes) {
-    llvm::Value* sum_of_vectors = add_in_pairs(b_, sums);
+    auto both = [this, id = id](llvm::Value* a, llvm::Value* b) { return combine(id, a, b); };
+    llvm::Value* vector = in_pairs(sums, both);
     const bool has_whole_vectors = plan_.part_elements >= shape_.lanes || job.sums.leftover[id].empty();
-    llvm::Value* total = has_whole_vectors ? b_.sum_of_lanes(sum_of_vectors) : nullptr;
+    llvm::Value* total = has_whole_vectors ? b_.reduce_lanes(vector, both) : nullptr;
     for (llvm::Value* leftover : job.sums.leftover[id]) {
-      llvm::Value* sum = b_.sum_of_lanes(leftover);
-      total = total == nullptr ? sum : b_.CreateFAdd(total, sum);
+      llvm::Value* sum = b_.reduce_lanes(leftover, both);
+      total = total == nullptr ? sum : both(total, sum);
     }
     totals[id] = total;
   }

@@ -72,6 +72,9 @@ class SweepCode {
   // The reductions of a job that emit() has done, as scalars (of a tile: as vectors, a lane for each part).
   ScalarValues finish_sums(SweepJob& job);
 
+  // Two partial results of the reduction `id` as one.
+  llvm::Value* combine(ValueId id, llvm::Value* a, llvm::Value* b);
+
   // Evaluates the instructions [begin, end) of `domains` that are not per element, adding to `values`. Widths follow the arguments.
   enum class Which : std::uint8_t { all, coarse, fine };
   void evaluate_scalars(const program::Step& step, Which which, ScalarValues& values);
@@ -80,7 +83,7 @@ class SweepCode {
   bool is_coarse(ValueId id) const;
 
   std::vector<ValueId> reductions(std::size_t step) const;
-  // Scalars of earlier steps that the sweep `step` uses.
+  // Scalars of earlier steps that `step` uses.
   std::vector<ValueId> scalars_used(std::size_t step) const;
 
  private:
@@ -97,7 +100,7 @@ class SweepCode {
   llvm::Value* splat_of_part(SweepJob& job, ValueId id, int part, int lanes);
   llvm::Value* tile_argument(SweepJob& job, ValueId id, const Line& line, int vector);
   void accumulate_tile(SweepJob& job, ValueId id, llvm::Value* a, llvm::Value* b, std::vector<int> parts);
-  void accumulate(SweepJob& job, ValueId id, const LineValue& a, const LineValue& b, const Line& line, std::int64_t line_index);
+  void accumulate(SweepJob& job, ValueId id, const std::map<ValueId, LineValue>& values, const Line& line, std::int64_t line_index);
 
   FunctionBuilder& b_;
   const program::Program& program_;

@@ -65,6 +65,14 @@ llvm::Value* clamp(llvm::IRBuilder<>& ir, llvm::Value* value, double low, double
   return ir.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, value, constant(ir, high));
 }
 
+// 254 less the exponent field, which is limited to that of numbers from 2^-126 to 2^126, is the field of the power.
+llvm::Value* inverse_power(llvm::IRBuilder<>& ir, llvm::Value* value) {
+  llvm::Value* field = ir.CreateAnd(ir.CreateLShr(ir.CreateBitCast(value, ir.getInt32Ty()), 23), 0xff);
+  field = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umax, field, ir.getInt32(1));
+  field = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, field, ir.getInt32(253));
+  return ir.CreateBitCast(ir.CreateShl(ir.CreateSub(ir.getInt32(254), field), 23), ir.getFloatTy());
+}
+
 }  // namespace
 
 int granule_elements(const Plan& plan) {
@@ -92,11 +100,14 @@ llvm::Value* compute(llvm::IRBuilder<>& ir, const Instruction& instruction, cons
     case Op::rsqrt:
       return ir.CreateIntrinsic(llvm::Intrinsic::nvvm_rsqrt_approx_f, llvm::ArrayRef<llvm::Type*>{}, {a[0]}, nullptr,
                                 instruction.name);
+    case Op::inverse_power:
+      return inverse_power(ir, a[0]);
     case Op::round_to:
       return unpack(ir, pack(ir, {a[0]}, instruction.dtype), instruction.dtype, 1)[0];
     case Op::load:
     case Op::store:
     case Op::reduce_dot:
+    case Op::reduce_max:
       break;  // not elementwise
   }
   return nullptr;

@@ -18,6 +18,7 @@ namespace headnorm::nvptx {
 
 using program::Domain;
 using program::Instruction;
+using program::is_reduction;
 using program::kNoValue;
 using program::Op;
 using program::Program;
@@ -144,7 +145,7 @@ Elements Lowering::elements_of(ValueId id, std::size_t slot) const {
 void Lowering::lower_singles(const Step& step) {
   for (ValueId id = step.begin; id < step.end; ++id) {
     const Instruction& instruction = at(id);
-    if (instruction.domain == Domain::element || instruction.op == Op::reduce_dot) continue;
+    if (instruction.domain == Domain::element || is_reduction(instruction.op)) continue;
     std::array<llvm::Value*, 3> arguments{};
     for (std::size_t i = 0; i < 3; ++i) arguments[i] = argument(instruction.arguments[i], 0, 0);
     if (instruction.op == Op::load) {
@@ -183,10 +184,14 @@ void Lowering::accumulate(Sum& sum, const Instruction& instruction, const Chunk&
   llvm::Value* before = sum.partial_sum;
   for (int i = 0; i < plan_.gpu().vector_elements; ++i) {
     const auto element = static_cast<std::size_t>(i);
-    sum.partial_sum = ir_.CreateIntrinsic(
-        llvm::Intrinsic::fma, {ir_.getFloatTy()},
-        {argument(instruction.arguments[0], slot, element), argument(instruction.arguments[1], slot, element), sum.partial_sum},
-        nullptr, sum.name);
+    llvm::Value* a = argument(instruction.arguments[0], slot, element);
+    if (sum.op == Op::reduce_max) {
+      sum.partial_sum = combine(ir_, sum, sum.partial_sum, a);
+    } else {
+      sum.partial_sum =
+          ir_.CreateIntrinsic(llvm::Intrinsic::fma, {ir_.getFloatTy()},
+                              {a, argument(instruction.arguments[1], slot, element), sum.partial_sum}, nullptr, sum.name);
+    }
     if (chunk.inside.empty() || (i + 1) % granule != 0) continue;
     sum.partial_sum = ir_.CreateSelect(chunk.inside[static_cast<std::size_t>(i / granule)], sum.partial_sum, before, sum.name);
     before = sum.partial_sum;
@@ -297,9 +302,9 @@ Result<void> Lowering::lower_sweep(const Step& step) {
   lower_singles(step);
   sums_.clear();
   for (ValueId id = step.begin; id < step.end; ++id) {
-    if (at(id).op != Op::reduce_dot || !is_used(id)) continue;
+    if (!is_reduction(at(id).op) || !is_used(id)) continue;
     llvm::Value* zero = llvm::ConstantFP::get(ir_.getFloatTy(), 0.0);
-    sums_.push_back({id, Sum{at(id).domain, zero, at(id).name}});
+    sums_.push_back({id, Sum{at(id).domain, zero, at(id).name, at(id).op}});
   }
   if (is_looped())
     lower_loop(step);

@@ -31,7 +31,7 @@ void shuffle(const Plan& plan, llvm::IRBuilder<>& ir, std::vector<Sum>& sums) {
       if (static_cast<std::uint32_t>(reduction_of(plan, sum).shuffle_lanes) <= distance) continue;
       llvm::Value* other = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_f32, llvm::ArrayRef<llvm::Type*>{},
                                               {ir.getInt32(0xffffffffu), sum.partial_sum, ir.getInt32(distance), ir.getInt32(31)});
-      sum.partial_sum = ir.CreateFAdd(sum.partial_sum, other, sum.name);
+      sum.partial_sum = combine(ir, sum, sum.partial_sum, other);
     }
   }
 }
@@ -69,12 +69,13 @@ llvm::Value* partial_at(llvm::IRBuilder<>& ir, llvm::Value* memory, llvm::Value*
   return ir.CreateLoad(ir.getFloatTy(), ir.CreateGEP(ir.getFloatTy(), memory, index));
 }
 
-// Adds `count` partials from `first` on, in order.
-llvm::Value* collect(llvm::IRBuilder<>& ir, llvm::Value* memory, llvm::Value* first, int count, const std::string& name) {
+// Combines `count` partials from `first` on, in order.
+llvm::Value* collect(llvm::IRBuilder<>& ir, const Sum& reduction, llvm::Value* memory, llvm::Value* first, int count) {
+  const std::string& name = reduction.name;
   auto i64 = [&](int value) { return ir.getInt64(static_cast<std::uint64_t>(value)); };
   llvm::Value* total = partial_at(ir, memory, first);
   if (count <= kMaxUnrolledPartials) {
-    for (int i = 1; i < count; ++i) total = ir.CreateFAdd(total, partial_at(ir, memory, ir.CreateAdd(first, i64(i))), name);
+    for (int i = 1; i < count; ++i) total = combine(ir, reduction, total, partial_at(ir, memory, ir.CreateAdd(first, i64(i))));
     return total;
   }
   llvm::BasicBlock* before = ir.GetInsertBlock();
@@ -84,7 +85,7 @@ llvm::Value* collect(llvm::IRBuilder<>& ir, llvm::Value* memory, llvm::Value* fi
   ir.SetInsertPoint(loop);
   llvm::PHINode* i = ir.CreatePHI(ir.getInt64Ty(), 2);
   llvm::PHINode* sum = ir.CreatePHI(ir.getFloatTy(), 2, name);
-  llvm::Value* next_sum = ir.CreateFAdd(sum, partial_at(ir, memory, ir.CreateAdd(first, i)), name);
+  llvm::Value* next_sum = combine(ir, reduction, sum, partial_at(ir, memory, ir.CreateAdd(first, i)));
   llvm::Value* next_i = ir.CreateAdd(i, i64(1));
   i->addIncoming(i64(1), before);
   i->addIncoming(next_i, loop);
@@ -96,6 +97,11 @@ llvm::Value* collect(llvm::IRBuilder<>& ir, llvm::Value* memory, llvm::Value* fi
 }
 
 }  // namespace
+
+llvm::Value* combine(llvm::IRBuilder<>& ir, const Sum& sum, llvm::Value* a, llvm::Value* b) {
+  if (sum.op == program::Op::reduce_max) return ir.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, a, b, nullptr, sum.name);
+  return ir.CreateFAdd(a, b, sum.name);
+}
 
 Result<void> reduce(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread, const std::string& name,
                     std::vector<Sum>& sums) {
@@ -127,7 +133,7 @@ Result<void> reduce(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& threa
     Sum& sum = *shared[i];
     const int partials = reduction_of(plan, sum).partials;
     llvm::Value* first = ir.CreateMul(partition_of(plan, thread, sum), ir.getInt32(static_cast<std::uint32_t>(partials)));
-    sum.partial_sum = collect(ir, regions[i], ir.CreateZExt(first, ir.getInt64Ty()), partials, sum.name);
+    sum.partial_sum = collect(ir, sum, regions[i], ir.CreateZExt(first, ir.getInt64Ty()), partials);
   }
   return {};
 }
