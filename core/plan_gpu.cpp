@@ -23,6 +23,7 @@ constexpr std::int64_t kMaxKeptRegisters = 128;  // of a lane, for u and for wei
 constexpr std::int64_t kRegisterFile = 65536;    // registers that the threads of one block share
 constexpr std::int64_t kMaxRegisters = 255;      // of a thread
 constexpr std::int64_t kWorkRegisters = 32;      // of a thread, for addresses, weights and sums
+constexpr std::int64_t kMoreWorkRegisters = 8;   // with both a residual and a gate
 constexpr int kMaxBlockThreads = 1024;
 constexpr int kMaxAccessBytes = 32;
 constexpr int kMaxUnroll = 16;
@@ -139,8 +140,9 @@ std::int64_t weight_registers(const Plan& plan, const GpuPlan& shape) {
 
 Result<void> check_registers(const Plan& plan, const GpuPlan& shape) {
   const std::int64_t u = kept_values(plan.spec) * shape.chunks * shape.vector_elements, weights = weight_registers(plan, shape);
+  const bool has_both = plan.spec.has_residual() && plan.spec.has_gate();
   const std::int64_t per_thread = std::min(kMaxRegisters, kRegisterFile / shape.block_threads / 8 * 8);
-  const std::int64_t room = std::min(kMaxKeptRegisters, per_thread - kWorkRegisters);
+  const std::int64_t room = std::min(kMaxKeptRegisters, per_thread - kWorkRegisters - (has_both ? kMoreWorkRegisters : 0));
   if (u + weights <= room) return {};
   if (u <= room)
     return illegal("weights", "before",

