@@ -9,10 +9,13 @@
 #include "cli/suggest.h"
 #include "cli/text_option.h"
 #include "core/text.h"
+#include "runtime/cuda/cuda_device.h"
 #include "runtime/host/host_device.h"
 
 namespace headnorm::cli {
 namespace {
+
+constexpr std::int64_t kMostOrdinal = 1023;
 
 struct LibraryCloser {
   void operator()(void* library) const { ::dlclose(library); }
@@ -33,9 +36,22 @@ Function* symbol(const Library& library, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(library.get(), name));
 }
 
-Error not_this_device(const std::string& device, const std::string& why) {
-  return environment_error(fmt::format("device {}: this version runs on the host and generates for GPUs{}", device, why),
-                           "use --device host, or write the kernel with 'headnorm generate --target sm_90 --emit ptx'");
+Error not_this_device(const std::string& device) {
+  return environment_error(fmt::format("device {}: this version runs on the host and on CUDA devices", device),
+                           "use --device host or cuda:0, or write the kernel with 'headnorm generate --emit ptx'");
+}
+
+// "cuda" is the first device, "cuda:1" the second.
+Result<std::unique_ptr<Device>> open_cuda_device(const std::string& name) {
+  const std::size_t colon = name.find(':');
+  std::int64_t ordinal = 0;
+  if (colon != std::string::npos) {
+    HEADNORM_TRY(ordinal, text::parse_integer(name.substr(colon + 1), "the number of the device in --device " + name));
+  }
+  if (ordinal < 0 || ordinal > kMostOrdinal)
+    return user_error(fmt::format("--device {}: {} is no number of a device", name, ordinal),
+                      "use cuda:0 for the first; 'headnorm devices' lists what there is");
+  return make_cuda_device({}, static_cast<int>(ordinal));
 }
 
 Result<int> parse_threads(const std::optional<std::string>& text) {
@@ -50,7 +66,7 @@ Result<int> parse_threads(const std::optional<std::string>& text) {
 }  // namespace
 
 void DeviceOption::declare(CLI::App& command) {
-  command.add_option("--device", device, "host (cuda:N, emulator, model:NAME: later)")->type_name("DEVICE");
+  command.add_option("--device", device, "host or cuda:N (emulator, model:NAME: later)")->type_name("DEVICE");
   add_text_option(command, "--threads", threads, "N", "threads of the host device (one per core)");
 }
 
@@ -59,12 +75,8 @@ Result<std::unique_ptr<Device>> open_device(const DeviceOption& option) {
   const std::string& name = option.device;
   const std::string kind = name.substr(0, name.find(':'));
   if (name == "host") return make_host_device(threads);
-  if (kind == "cuda") {
-    const LibraryState driver = probe_cuda_driver();
-    return not_this_device(name, driver.found ? fmt::format(" (libcuda.so.1 {} is here)", driver.version)
-                                              : " (libcuda.so.1 cannot be opened here: there is no NVIDIA driver)");
-  }
-  if (kind == "emulator" || kind == "model") return not_this_device(name, "");
+  if (kind == "cuda") return open_cuda_device(name);
+  if (kind == "emulator" || kind == "model") return not_this_device(name);
   return user_error(fmt::format("'{}' is not a device", name),
                     suggestion(name, device_names()) + "use --device host; 'headnorm devices' lists what there is");
 }
