@@ -28,6 +28,8 @@ if(HEADNORM_GENERATOR)
   headnorm_install_headers(generator/program builder.h cost.h evaluate.h program.h)
   if(TARGET headnorm)
     install(TARGETS headnorm RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    # Out of the loader's way: a stand-in for the CUDA driver must be asked for.
+    install(TARGETS headnorm_emulator_driver LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/headnorm/emulator NAMELINK_SKIP)
   endif()
 endif()
 

@@ -65,6 +65,7 @@ Result<std::shared_ptr<const Driver>> Driver::open(const std::string& library) {
   HEADNORM_CUDA_FUNCTIONS(HEADNORM_CUDA_LOAD)
 #undef HEADNORM_CUDA_LOAD
   if (missing != nullptr) return environment_error(fmt::format("{} has no function {}", library, missing), kInstallDriver);
+  driver->last_fault_ = reinterpret_cast<const char* (*)()>(::dlsym(handle, "headnorm_emulator_last_fault"));
   HEADNORM_CHECK(driver->check(driver->init(0), "cuInit"));
   HEADNORM_CHECK(driver->check(driver->driver_get_version(&driver->version_), "cuDriverGetVersion"));
   opened.emplace(library, driver);
@@ -76,7 +77,9 @@ Result<void> Driver::check(Status status, const std::string& what) const {
   const char *name = nullptr, *text = nullptr;
   if (get_error_name(status, &name) != kSuccess || name == nullptr) name = "unknown error";
   if (get_error_string(status, &text) != kSuccess || text == nullptr) text = "no description";
-  return environment_error(fmt::format("{}: {} ({}): {}", what, name, status, text), remedy_for(status));
+  std::string message = fmt::format("{}: {} ({}): {}", what, name, status, text);
+  if (last_fault_ != nullptr && stays_with_context(status)) message += fmt::format("\n{}", last_fault_());
+  return environment_error(std::move(message), remedy_for(status));
 }
 
 int newest_ptx(int driver_version) {

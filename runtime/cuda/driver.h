@@ -22,7 +22,8 @@ class Driver {
   // As the driver states it: 12080 is CUDA 12.8.
   int version() const { return version_; }
 
-  // "cuMemAlloc_v2 of 4096 bytes: CUDA_ERROR_OUT_OF_MEMORY: out of memory", with a remedy for what users meet.
+  // "cuMemAlloc of 4096 bytes: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory", with a remedy for what users meet, and with what the
+  // emulator has to say of a kernel's fault.
   Result<void> check(Status status, const std::string& what) const;
 
 #define HEADNORM_CUDA_MEMBER(member, name, ...) std::add_pointer_t<__VA_ARGS__> member = nullptr;
@@ -31,6 +32,7 @@ class Driver {
 
  private:
   int version_ = 0;
+  const char* (*last_fault_)() = nullptr;  // of the emulator alone
 };
 
 // The newest PTX version (times ten) that a driver of this version compiles, as NVIDIA's release notes pair them.

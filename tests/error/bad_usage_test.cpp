@@ -196,7 +196,7 @@ const std::vector<BadUsage> kBadUsages = {
     {{"tune", "--preset", "vit-b-16", "--policy", "hot"}, 2, "user", "'hot'", "cold"},
     {{"tune", "--preset", "vit-b-16", "--device", "cuda:x"}, 2, "user", "--device cuda:x", "integer"},
     {{"tune", "--preset", "vit-b-16", "--device", "cuda:-1"}, 2, "user", "--device cuda:-1", "headnorm devices"},
-    {{"tune", "--preset", "vit-b-16", "--device", "emulator:h200"}, 3, "environment", "device emulator:h200", "--device host"},
+    {{"tune", "--preset", "vit-b-16", "--device", "emulator:h100"}, 2, "user", "'h100' is no model", "emulator:h200"},
     {{"tune", "--preset", "vit-b-16", "--device", "model:h200"}, 3, "environment", "device model:h200", "--device host"},
     {{"tune", "--preset", "vit-b-16", "--device", "hots"}, 2, "user", "'hots' is not a device", "did you mean 'host'?"},
     {{"tune", "--preset", "vit-b-16", "--db", "/dev/null"}, 3, "environment", "/dev/null", ""},
