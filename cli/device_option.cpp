@@ -4,15 +4,22 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
 #include <initializer_list>
 
 #include "cli/suggest.h"
 #include "cli/text_option.h"
 #include "core/text.h"
+#include "emulator/device_model.h"
+#include "runtime/cuda/cuda_device.h"
 #include "runtime/host/host_device.h"
 
 namespace headnorm::cli {
 namespace {
+
+constexpr std::int64_t kMostOrdinal = 1023;
+constexpr const char* kDefaultModel = "h200";
 
 struct LibraryCloser {
   void operator()(void* library) const { ::dlclose(library); }
@@ -33,9 +40,52 @@ Function* symbol(const Library& library, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(library.get(), name));
 }
 
-Error not_this_device(const std::string& device, const std::string& why) {
-  return environment_error(fmt::format("device {}: this version runs on the host and generates for GPUs{}", device, why),
-                           "use --device host, or write the kernel with 'headnorm generate --target sm_90 --emit ptx'");
+Error not_this_device(const std::string& device) {
+  return environment_error(fmt::format("device {}: this version runs on the host, on CUDA devices and on emulated ones", device),
+                           "use --device host, cuda:0 or emulator, or write the kernel with 'headnorm generate --emit ptx'");
+}
+
+// "cuda" is the first device, "cuda:1" the second.
+Result<std::unique_ptr<Device>> open_cuda_device(const std::string& name) {
+  const std::size_t colon = name.find(':');
+  std::int64_t ordinal = 0;
+  if (colon != std::string::npos) {
+    HEADNORM_TRY(ordinal, text::parse_integer(name.substr(colon + 1), "the number of the device in --device " + name));
+  }
+  if (ordinal < 0 || ordinal > kMostOrdinal)
+    return user_error(fmt::format("--device {}: {} is no number of a device", name, ordinal),
+                      "use cuda:0 for the first; 'headnorm devices' lists what there is");
+  return make_cuda_device({}, static_cast<int>(ordinal));
+}
+
+// Where an installation or a build has the stand-in driver, seen from this program.
+constexpr const char* kEmulatorPlaces[] = {HEADNORM_EMULATOR_PLACE, "../emulator/driver/libcuda.so.1"};
+
+Result<std::string> find_emulator() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return environment_error("this program's own place is unknown: " + error.message(), "mount /proc");
+  std::string tried;
+  for (const char* place : kEmulatorPlaces) {
+    const std::filesystem::path candidate = (program.parent_path() / place).lexically_normal();
+    if (std::filesystem::exists(candidate, error)) return candidate.string();
+    tried += (tried.empty() ? "" : ", ") + candidate.string();
+  }
+  return environment_error(fmt::format("the emulator's library is not there: {}", tried), "install headnorm as a whole");
+}
+
+// The stand-in has one device of the model; it learns which from its environment, as programs that are not ours tell it.
+Result<std::unique_ptr<Device>> open_emulator(const std::string& name) {
+  const std::size_t colon = name.find(':');
+  const std::string model = colon == std::string::npos ? kDefaultModel : name.substr(colon + 1);
+  if (!emulator::parse_model(model)) {
+    std::string choices;
+    for (emulator::Model known : emulator::all_models()) choices += fmt::format(" emulator:{}", emulator::device_model(known).slug);
+    return user_error(fmt::format("--device {}: '{}' is no model of the emulator", name, model), "use one of" + choices);
+  }
+  HEADNORM_TRY(const std::string library, find_emulator());
+  ::setenv("HEADNORM_EMULATOR_DEVICES", model.c_str(), 1);
+  return make_cuda_device({library, "emulator"}, 0);
 }
 
 Result<int> parse_threads(const std::optional<std::string>& text) {
@@ -50,7 +100,7 @@ Result<int> parse_threads(const std::optional<std::string>& text) {
 }  // namespace
 
 void DeviceOption::declare(CLI::App& command) {
-  command.add_option("--device", device, "host (cuda:N, emulator, model:NAME: later)")->type_name("DEVICE");
+  command.add_option("--device", device, "host, cuda:N, emulator or emulator:MODEL (model:NAME: later)")->type_name("DEVICE");
   add_text_option(command, "--threads", threads, "N", "threads of the host device (one per core)");
 }
 
@@ -59,12 +109,9 @@ Result<std::unique_ptr<Device>> open_device(const DeviceOption& option) {
   const std::string& name = option.device;
   const std::string kind = name.substr(0, name.find(':'));
   if (name == "host") return make_host_device(threads);
-  if (kind == "cuda") {
-    const LibraryState driver = probe_cuda_driver();
-    return not_this_device(name, driver.found ? fmt::format(" (libcuda.so.1 {} is here)", driver.version)
-                                              : " (libcuda.so.1 cannot be opened here: there is no NVIDIA driver)");
-  }
-  if (kind == "emulator" || kind == "model") return not_this_device(name, "");
+  if (kind == "cuda") return open_cuda_device(name);
+  if (kind == "emulator") return open_emulator(name);
+  if (kind == "model") return not_this_device(name);
   return user_error(fmt::format("'{}' is not a device", name),
                     suggestion(name, device_names()) + "use --device host; 'headnorm devices' lists what there is");
 }

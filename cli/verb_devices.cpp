@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <vector>
 
 #include "cli/device_option.h"
 #include "cli/table.h"
 #include "cli/text_option.h"
 #include "cli/verb.h"
+#include "runtime/cuda/cuda_device.h"
 
 namespace headnorm::cli {
 namespace {
@@ -21,19 +23,24 @@ class DevicesVerb final : public Verb {
 
   Result<Report> run(const Context&) override {
     HEADNORM_TRY(const std::unique_ptr<Device> host, open_device(option_));
-    const DeviceInfo& info = host->info();
+    std::vector<DeviceInfo> devices = {host->info()};
+    const Result<std::vector<DeviceInfo>> gpus = list_cuda_devices({});
+    if (gpus.ok()) devices.insert(devices.end(), gpus->begin(), gpus->end());
     const LibraryState driver = probe_cuda_driver();
     Report report;
-    report.document["devices"] = Json::array({device_json(info)});
+    report.document["devices"] = Json::array();
     report.document["cuda_driver"] = {{"found", driver.found}, {"version", driver.version}};
-    Table table({"device", "name", "target", ">threads", ">memory", ">last cache"});
-    table.add({info.id, info.name, to_text(info.target), fmt::to_string(info.units), mebibytes(info.memory_bytes),
-               mebibytes(info.cache_bytes)});
+    Table table({"device", "name", "target", ">units", ">memory", ">last cache"});
+    for (const DeviceInfo& info : devices) {
+      report.document["devices"].push_back(device_json(info));
+      table.add({info.id, info.name, to_text(info.target), fmt::to_string(info.units), mebibytes(info.memory_bytes),
+                 mebibytes(info.cache_bytes)});
+    }
     report.text = table.render();
-    report.text +=
-        driver.found
-            ? fmt::format("NVIDIA driver for CUDA {}: this version generates PTX for GPUs and does not run it.\n", driver.version)
-            : "No NVIDIA driver (libcuda.so.1): PTX for GPUs can still be generated.\n";
+    if (!driver.found)
+      report.text += "No NVIDIA driver (libcuda.so.1): PTX for GPUs can still be generated.\n";
+    else if (!gpus.ok())
+      report.text += fmt::format("The NVIDIA driver is of no use here: {}\n", gpus.error().message);
     return report;
   }
 

@@ -19,6 +19,7 @@ endfunction()
 headnorm_install(runtime headnorm_core headnorm_database headnorm_runtime)
 headnorm_install_headers(core artifact.h codegen_backend.h digest.h dtype.h kernel_spec.h launch_abi.h plan.h result.h schedule.h target.h)
 headnorm_install_headers(runtime device.h executor.h headnorm.h kernel_cache.h runtime.h)
+headnorm_install_headers(runtime/cuda cuda_device.h)
 headnorm_install_headers(runtime/database database.h record.h)
 
 if(HEADNORM_GENERATOR)
@@ -27,6 +28,8 @@ if(HEADNORM_GENERATOR)
   headnorm_install_headers(generator/program builder.h cost.h evaluate.h program.h)
   if(TARGET headnorm)
     install(TARGETS headnorm RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    # Out of the loader's way: a stand-in for the CUDA driver must be asked for.
+    install(TARGETS headnorm_emulator_driver LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/headnorm/emulator NAMELINK_SKIP)
   endif()
 endif()
 

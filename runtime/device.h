@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,8 +32,8 @@ struct DeviceInfo {
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(void* address, std::size_t bytes, void (*release)(void* address, std::size_t bytes))
-      : address_(address), bytes_(bytes), release_(release) {}
+  using Release = std::function<void(void* address, std::size_t bytes)>;  // must not throw
+  Buffer(void* address, std::size_t bytes, Release release) : address_(address), bytes_(bytes), release_(std::move(release)) {}
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer(std::move(other)).swap(*this);
@@ -52,7 +53,7 @@ class Buffer {
   }
   void* address_ = nullptr;
   std::size_t bytes_ = 0;
-  void (*release_)(void*, std::size_t) = nullptr;
+  Release release_;
 };
 
 // What a launch works on. Places of operands that the spec does not have are ignored. Addresses are the device's; strides are in
@@ -61,6 +62,7 @@ struct LaunchArguments {
   std::array<void*, kOperandCount> addresses{};
   std::array<std::int64_t, kOperandCount> strides{};  // of row operands
   std::int64_t rows = 0;
+  void* stream = nullptr;  // GPU: the CUstream to queue on; null: one of the device's own. The host takes null only
 
   void*& address(Operand operand) { return addresses[static_cast<std::size_t>(operand)]; }
   void* address(Operand operand) const { return addresses[static_cast<std::size_t>(operand)]; }
@@ -94,8 +96,12 @@ class Device {
   // Refuses an artifact of another target kind, or one that this device cannot run, naming both.
   virtual Result<std::shared_ptr<const LoadedKernel>> load(const Artifact& artifact, const Plan& plan) = 0;
 
+  // Whether kernels can be loaded now: not while `stream` is being captured into a graph, which a load would spoil.
+  virtual Result<void> check_can_load(void* /*stream*/) { return {}; }
+
   // The arguments must satisfy the kernel's plan (check_arguments); returns when the work is queued (host: done).
   virtual Result<void> launch(const LoadedKernel& kernel, const LaunchArguments& arguments) = 0;
+  // Waits for what was launched without a stream, and reports its faults; copies wait for it, too.
   virtual Result<void> synchronize() = 0;
 
   // Time of one launch in microseconds, alone on the device as far as that can be had.

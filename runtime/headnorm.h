@@ -14,6 +14,7 @@
 #include "core/result.h"
 #include "core/schedule.h"
 #include "core/target.h"
+#include "runtime/cuda/cuda_device.h"
 #include "runtime/database/database.h"
 #include "runtime/device.h"
 #include "runtime/executor.h"

@@ -67,9 +67,11 @@ struct Runtime::State {
     return found == entries.end() ? nullptr : found->second;
   }
 
-  Result<EntryPointer> get(const Key& key) {
+  // `stream`: the one that the kernel is going to be launched on, or null.
+  Result<EntryPointer> get(const Key& key, void* stream) {
     if (EntryPointer found = find(key)) return found;
-    HEADNORM_TRY(Entry entry, key.alignment == Alignment::planned ? choose(key.spec, key.rows) : unaligned_twin(key));
+    HEADNORM_CHECK(device.check_can_load(stream));
+    HEADNORM_TRY(Entry entry, key.alignment == Alignment::planned ? choose(key.spec, key.rows) : unaligned_twin(key, stream));
     const std::unique_lock lock(mutex);
     if (entries.size() >= kMaxEntries) entries.clear();
     return entries.try_emplace(key, std::make_shared<const Entry>(std::move(entry))).first->second;
@@ -100,8 +102,15 @@ struct Runtime::State {
     return fallback;
   }
 
-  Result<Entry> unaligned_twin(const Key& key) {
-    HEADNORM_TRY(const EntryPointer planned, get({key.spec, key.rows, Alignment::planned}));
+  // The kernel that serves these tensors; rows > 0.
+  Result<EntryPointer> get_for(const KernelSpec& spec, const LaunchArguments& arguments) {
+    HEADNORM_TRY(EntryPointer entry, get({spec, arguments.rows, Alignment::planned}, arguments.stream));
+    if (satisfies_alignment(entry->kernel->plan(), arguments)) return entry;
+    return get({spec, arguments.rows, Alignment::any}, arguments.stream);
+  }
+
+  Result<Entry> unaligned_twin(const Key& key, void* stream) {
+    HEADNORM_TRY(const EntryPointer planned, get({key.spec, key.rows, Alignment::planned}, stream));
     LaunchReport report = planned->report;
     report.schedule = unaligned_schedule(planned->kernel->plan());
     Result<Entry> twin = load(planned->kernel->plan().spec, report, planned->stored_by);
@@ -120,7 +129,13 @@ Runtime::~Runtime() = default;
 
 Result<LaunchReport> Runtime::prepare(const KernelSpec& spec, std::int64_t rows) {
   if (rows < 1) return user_error(fmt::format("rows is {}: must be 1 or more", rows), "give the row count that will be launched");
-  HEADNORM_TRY(const EntryPointer entry, state_->get({spec, rows, Alignment::planned}));
+  HEADNORM_TRY(const EntryPointer entry, state_->get({spec, rows, Alignment::planned}, nullptr));
+  return entry->report;
+}
+
+Result<LaunchReport> Runtime::prepare(const KernelSpec& spec, const LaunchArguments& arguments) {
+  if (arguments.rows <= 0) return prepare(spec, arguments.rows);
+  HEADNORM_TRY(const EntryPointer entry, state_->get_for(spec, arguments));
   return entry->report;
 }
 
@@ -130,10 +145,7 @@ Result<LaunchReport> Runtime::run(const KernelSpec& spec, const LaunchArguments&
     HEADNORM_CHECK(check_arguments(canonical, arguments));
     return state_->default_report(canonical);
   }
-  HEADNORM_TRY(EntryPointer entry, state_->get({spec, arguments.rows, Alignment::planned}));
-  if (!satisfies_alignment(entry->kernel->plan(), arguments)) {
-    HEADNORM_TRY(entry, state_->get({spec, arguments.rows, Alignment::any}));
-  }
+  HEADNORM_TRY(const EntryPointer entry, state_->get_for(spec, arguments));
   HEADNORM_CHECK(state_->device.launch(*entry->kernel, arguments));
   return entry->report;
 }

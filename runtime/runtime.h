@@ -20,11 +20,16 @@ class Runtime {
   Runtime(Device& device, Database* database, CodegenBackend* backend, JitMode mode = JitMode::allowed);
   ~Runtime();
 
-  // Chooses and loads the kernel for this spec and row count.
+  // Chooses and loads the kernel for this spec and row count, of tensors aligned as its plan asks for. Afterwards run() only
+  // launches: it compiles, loads and reads nothing, so that it can be captured into a graph.
   Result<LaunchReport> prepare(const KernelSpec& spec, std::int64_t rows);
 
+  // The same for exactly these tensors, whatever their alignment.
+  Result<LaunchReport> prepare(const KernelSpec& spec, const LaunchArguments& arguments);
+
   // y (and residual_out) from x; misaligned tensors are served by the plan's unaligned schedule. A stored kernel that does not load
-  // is passed over for the default schedule, once, with the reason in the database's warnings.
+  // is passed over for the default schedule, once, with the reason in the database's warnings. Error (user), among others: the
+  // stream is being captured and the kernel is not prepared.
   Result<LaunchReport> run(const KernelSpec& spec, const LaunchArguments& arguments);
 
  private:

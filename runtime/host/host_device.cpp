@@ -114,6 +114,8 @@ class HostDevice final : public Device {
   Result<void> launch(const LoadedKernel& kernel, const LaunchArguments& arguments) override {
     const auto* image = dynamic_cast<const HostKernelImage*>(&kernel);
     if (image == nullptr) return user_error("the kernel was loaded by another device", "load it with the device that launches it");
+    if (arguments.stream != nullptr)
+      return user_error("a launch on the host has a stream: the host has none", "leave LaunchArguments::stream null");
     HEADNORM_CHECK(check_arguments(kernel.plan().spec, arguments));
     if (arguments.rows == 0) return {};
     if (!satisfies_alignment(kernel.plan(), arguments))

@@ -1,4 +1,6 @@
 // Invocations that are refused: the exit code, the kind, and that the message names the value and the remedy says what to do.
+#include <dlfcn.h>
+
 #include "tests/support/command.h"
 
 namespace headnorm::testing {
@@ -191,8 +193,9 @@ const std::vector<BadUsage> kBadUsages = {
     {{"tune", "--preset", "vit-b-16", "--search", "grid"}, 2, "user", "'grid'", "exhaustive"},
     {{"tune", "--preset", "vit-b-16", "--seed", "-1"}, 2, "user", "--seed -1", "0 or more"},
     {{"tune", "--preset", "vit-b-16", "--policy", "hot"}, 2, "user", "'hot'", "cold"},
-    {{"tune", "--preset", "vit-b-16", "--device", "cuda:0"}, 3, "environment", "device cuda:0", "generate"},
-    {{"tune", "--preset", "vit-b-16", "--device", "emulator:h200"}, 3, "environment", "device emulator:h200", "--device host"},
+    {{"tune", "--preset", "vit-b-16", "--device", "cuda:x"}, 2, "user", "--device cuda:x", "integer"},
+    {{"tune", "--preset", "vit-b-16", "--device", "cuda:-1"}, 2, "user", "--device cuda:-1", "headnorm devices"},
+    {{"tune", "--preset", "vit-b-16", "--device", "emulator:h100"}, 2, "user", "'h100' is no model", "emulator:h200"},
     {{"tune", "--preset", "vit-b-16", "--device", "model:h200"}, 3, "environment", "device model:h200", "--device host"},
     {{"tune", "--preset", "vit-b-16", "--device", "hots"}, 2, "user", "'hots' is not a device", "did you mean 'host'?"},
     {{"tune", "--preset", "vit-b-16", "--db", "/dev/null"}, 3, "environment", "/dev/null", ""},
@@ -203,7 +206,6 @@ const std::vector<BadUsage> kBadUsages = {
     {{"run", "--input", "none.safetensors:x", "--output", "y.npy"}, 3, "environment", "'none.safetensors' cannot be read", "name"},
     {{"verify", "--grid", "some"}, 2, "user", "'some'", "standard"},
     {{"verify", "--width", "8", "--rows", "1000000"}, 2, "user", "--rows 1000000", "fewer"},
-    {{"verify", "--width", "8", "--device", "cuda:1"}, 3, "environment", "device cuda:1", "generate"},
 };
 
 class BadUsageTest : public ::testing::TestWithParam<BadUsage> {};
@@ -235,6 +237,17 @@ TEST_P(BadUsageTest, JsonGoesToStandardOutputAlone) {
   EXPECT_EQ(error.value("kind", ""), usage.kind);
   EXPECT_NE(error.value("message", "").find(usage.message), std::string::npos) << result.out;
   EXPECT_NE(error.value("remedy", "").find(usage.remedy), std::string::npos) << result.out;
+}
+
+TEST(NoCudaDriver, IsSaidWithWhatToDo) {
+  if (void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY)) {
+    ::dlclose(driver);
+    GTEST_SKIP() << "there is an NVIDIA driver here";
+  }
+  const CommandResult result = Command().run({"verify", "--width", "8", "--device", "cuda:0"});
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_NE(result.err.find("the CUDA driver cannot be opened: libcuda.so.1"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("--device host"), std::string::npos) << result.err;
 }
 
 INSTANTIATE_TEST_SUITE_P(Command, BadUsageTest, ::testing::ValuesIn(kBadUsages));

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""What ptxas makes of the kernels of every preset: registers, spills, and the SASS instructions with the widths of their accesses.
+
+Needs ptxas (CUDA toolkit) in PATH or --ptxas, and nvdisasm: in PATH, by --nvdisasm, or from the PyPI package nvidia-cuda-nvdisasm.
+Nothing here is a measurement of time. Writes a Markdown table to standard output, and with --json FILE all of it as JSON.
+
+    bench/sass_table.py --headnorm build/release/cli/headnorm --targets sm_80,sm_90,sm_100,sm_120
+"""
+
+import argparse
+import collections
+import glob
+import json
+import os
+import re
+import shutil
+import site
+import subprocess
+import sys
+import tempfile
+
+VARIANTS = {
+    "plain": [],
+    "residual + gate": ["--residual", "add", "--gate", "seednorm"],
+}
+WIDTHS = {"": 4, "64": 8, "128": 16, "256": 32, "U16": 2, "U8": 1, "S16": 2, "S8": 1}
+
+
+def find_nvdisasm():
+    found = shutil.which("nvdisasm")
+    if found:
+        return found
+    for directory in site.getsitepackages() + [site.getusersitepackages()]:
+        for path in glob.glob(os.path.join(directory, "nvidia", "**", "bin", "nvdisasm"), recursive=True):
+            return path
+    return None
+
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"sass_table: {' '.join(command)}: exit {done.returncode}\n{done.stderr.strip()}")
+    return done
+
+
+def access_width(opcode):
+    """Bytes a thread moves with a global access such as LDG.E.128.CONSTANT."""
+    for part in opcode.split(".")[1:]:
+        if part in WIDTHS and part:
+            return WIDTHS[part]
+    return 4
+
+
+def count_sass(text):
+    """Instructions of a disassembly, without the padding after the last one."""
+    opcodes = re.findall(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)", text, re.M)
+    while opcodes and opcodes[-1] in ("NOP", "BRA"):
+        opcodes.pop()
+    counts = collections.Counter()
+    widths = {"LDG": collections.Counter(), "STG": collections.Counter()}
+    for opcode in opcodes:
+        base = opcode.split(".")[0]
+        counts[base] += 1
+        if base in widths:
+            widths[base][access_width(opcode)] += 1
+    return len(opcodes), counts, widths
+
+
+def examine(tools, preset, options, target, directory):
+    ptx, cubin = os.path.join(directory, "kernel.ptx"), os.path.join(directory, "kernel.cubin")
+    made = json.loads(
+        run([tools.headnorm, "generate", "--preset", preset, "--target", target, "--emit", "ptx", "-o", ptx, "--json", *options]).stdout
+    )
+    arch = target.split("+")[0]
+    log = run([tools.ptxas, "-v", f"-arch={arch}", ptx, "-o", cubin]).stderr
+    registers = int(re.search(r"Used (\d+) registers", log).group(1))
+    spilled = sum(int(n) for n in re.findall(r"(\d+) bytes spill", log))
+    instructions, counts, widths = count_sass(run([tools.nvdisasm, cubin]).stdout)
+    return {
+        "preset": preset,
+        "target": target,
+        "spec": made["spec"],
+        "schedule": made["schedule"],
+        "registers": registers,
+        "spill_bytes": spilled,
+        "instructions": instructions,
+        "loads": {str(width): n for width, n in sorted(widths["LDG"].items())},
+        "stores": {str(width): n for width, n in sorted(widths["STG"].items())},
+        "shuffles": counts["SHFL"],
+        "barriers": counts["BAR"],
+    }
+
+
+def accesses(widths):
+    return ", ".join(f"{n} × {width} B" for width, n in widths.items()) or "none"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--headnorm", default="build/release/cli/headnorm", help="the command to generate with")
+    parser.add_argument("--targets", default="sm_80,sm_90,sm_100,sm_120")
+    parser.add_argument("--presets", help="comma separated (all)")
+    parser.add_argument("--ptxas", default=shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas")
+    parser.add_argument("--nvdisasm", default=find_nvdisasm())
+    parser.add_argument("--json", help="also write everything to this file")
+    tools = parser.parse_args()
+    if not os.access(tools.ptxas, os.X_OK):
+        sys.exit("sass_table: there is no ptxas: install the CUDA toolkit, or name it with --ptxas")
+    if tools.nvdisasm is None:
+        sys.exit("sass_table: there is no nvdisasm: pip install nvidia-cuda-nvdisasm, or name it with --nvdisasm")
+    presets = tools.presets.split(",") if tools.presets else None
+    if presets is None:
+        presets = [p["name"] for p in json.loads(run([tools.headnorm, "presets", "--json"]).stdout)["presets"]]
+
+    rows = []
+    with tempfile.TemporaryDirectory() as directory:
+        for variant, options in VARIANTS.items():
+            for preset in presets:
+                for target in tools.targets.split(","):
+                    rows.append({"variant": variant} | examine(tools, preset, options, target, directory))
+                if sys.stderr.isatty():
+                    print(f"\r{len(rows)} kernels", end="", file=sys.stderr)
+    # Presets of one shape have one kernel.
+    kernels = {}
+    for row in rows:
+        kernels.setdefault((row["variant"], row["spec"], row["target"]), (row, []))[1].append(row["preset"])
+    print("| kernel | target | registers | spills | SASS | loads | stores | shuffles | barriers |")
+    print("| --- | --- | ---: | ---: | ---: | --- | --- | ---: | ---: |")
+    for (variant, _, target), (row, names) in kernels.items():
+        name = names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+        print(
+            f"| {name}, {variant} | {target} | {row['registers']} | {row['spill_bytes']} | {row['instructions']} | "
+            f"{accesses(row['loads'])} | {accesses(row['stores'])} | {row['shuffles']} | {row['barriers']} |"
+        )
+    if tools.json:
+        with open(tools.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+            file.write("\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,371 @@
+#include "runtime/cuda/cuda_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <optional>
+
+#include "runtime/cuda/handles.h"
+
+namespace headnorm {
+namespace cuda {
+namespace {
+
+// Holds the GPU back while a timed launch is queued behind it: events that wait on an idle GPU would time the queueing, too.
+constexpr const char* kHoldPtx = R"(.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry headnorm_hold(.param .u64 nanoseconds)
+{
+	.reg .pred %wait;
+	.reg .b64 %start, %now, %length, %passed;
+	ld.param.u64 %length, [nanoseconds];
+	mov.u64 %start, %globaltimer;
+again:
+	mov.u64 %now, %globaltimer;
+	sub.s64 %passed, %now, %start;
+	setp.lt.u64 %wait, %passed, %length;
+	@%wait bra again;
+	ret;
+}
+)";
+constexpr std::uint64_t kHoldNanoseconds = 100000;
+
+struct DeviceFacts {
+  DeviceInfo info;
+  int capability = 0;
+  int max_threads_per_block = 0;
+  int max_shared_bytes_per_block = 0;  // opted in to
+};
+
+Result<int> attribute(const Driver& driver, DeviceHandle device, DeviceAttribute which) {
+  int value = 0;
+  HEADNORM_CHECK(driver.check(driver.device_get_attribute(&value, which, device), "cuDeviceGetAttribute"));
+  return value;
+}
+
+Result<Target> target_of(int capability, const std::string& name, int driver_version) {
+  if (const std::optional<Target> best = best_target(capability, driver_version)) return *best;
+  return environment_error(fmt::format("{} (sm_{}) with a driver for CUDA {}.{} runs no target that headnorm generates for", name,
+                                       capability, driver_version / 1000, driver_version % 1000 / 10),
+                           "use a GPU of sm_80 or later with an up-to-date driver, or --device host");
+}
+
+Result<DeviceFacts> facts_of(const Driver& driver, const CudaDriverOptions& options, int ordinal, DeviceHandle device) {
+  DeviceFacts facts;
+  DeviceInfo& info = facts.info;
+  info.kind = options.kind;
+  info.id = fmt::format("{}:{}", options.kind, ordinal);
+  std::array<char, 256> name{};
+  HEADNORM_CHECK(driver.check(driver.device_get_name(name.data(), static_cast<int>(name.size()) - 1, device), "cuDeviceGetName"));
+  info.name = name.data();
+  info.driver = fmt::format("{}.{}", driver.version() / 1000, driver.version() % 1000 / 10);
+  std::size_t memory = 0;
+  HEADNORM_CHECK(driver.check(driver.device_total_mem(&memory, device), "cuDeviceTotalMem"));
+  info.memory_bytes = static_cast<std::int64_t>(memory);
+  HEADNORM_TRY(info.units, attribute(driver, device, DeviceAttribute::multiprocessors));
+  HEADNORM_TRY(info.cache_bytes, attribute(driver, device, DeviceAttribute::l2_cache_bytes));
+  HEADNORM_TRY(const int major, attribute(driver, device, DeviceAttribute::capability_major));
+  HEADNORM_TRY(const int minor, attribute(driver, device, DeviceAttribute::capability_minor));
+  facts.capability = major * 10 + minor;
+  HEADNORM_TRY(info.target, target_of(facts.capability, info.name, driver.version()));
+  HEADNORM_TRY(facts.max_threads_per_block, attribute(driver, device, DeviceAttribute::max_threads_per_block));
+  HEADNORM_TRY(facts.max_shared_bytes_per_block, attribute(driver, device, DeviceAttribute::shared_bytes_per_block_opt_in));
+  return facts;
+}
+
+class CudaKernel final : public LoadedKernel {
+ public:
+  CudaKernel(Plan plan, Module module, FunctionHandle function, int resident_blocks, const void* device)
+      : LoadedKernel(std::move(plan)),
+        module_(std::move(module)),
+        function_(function),
+        resident_blocks_(resident_blocks),
+        device_(device) {}
+  FunctionHandle function() const { return function_; }
+  bool is_of(const void* device) const { return device_ == device; }
+
+  // Of the grid: one for each tile, or, of a persistent kernel, as many as the device holds at a time.
+  std::int64_t blocks_for(std::int64_t rows) const {
+    const std::int64_t tiles = tile_count(plan(), rows);
+    return plan().gpu_schedule().grid == GridForm::persistent ? std::min<std::int64_t>(tiles, resident_blocks_) : tiles;
+  }
+
+ private:
+  Module module_;
+  FunctionHandle function_;
+  int resident_blocks_;  // that the device holds at a time
+  const void* device_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  static Result<std::unique_ptr<Device>> make(const CudaDriverOptions& options, int ordinal);
+
+  const DeviceInfo& info() const override { return facts_.info; }
+  Result<Buffer> allocate(std::size_t bytes) override;
+  Result<void> copy_in(void* device_address, const void* source, std::size_t bytes) override;
+  Result<void> copy_out(void* destination, const void* device_address, std::size_t bytes) override;
+  Result<std::shared_ptr<const LoadedKernel>> load(const Artifact& artifact, const Plan& plan) override;
+  Result<void> check_can_load(void* stream) override;
+  Result<void> launch(const LoadedKernel& kernel, const LaunchArguments& arguments) override;
+  Result<void> synchronize() override;
+  Result<double> measure_us(const LoadedKernel& kernel, const LaunchArguments& arguments) override;
+
+ private:
+  // What measuring needs, made by the first that measures.
+  struct Timing {
+    Module hold_module;
+    FunctionHandle hold;
+    Event begin, end;
+  };
+
+  CudaDevice(DeviceFacts facts, std::shared_ptr<const PrimaryContext> context, Stream stream)
+      : facts_(std::move(facts)), context_(std::move(context)), stream_(std::move(stream)) {}
+
+  const Driver& driver() const { return context_->driver(); }
+  Result<void> check(Status status, const std::string& what) const { return driver().check(status, what); }
+  Result<void> check_function(const Plan& plan, FunctionHandle function) const;
+  Result<const CudaKernel*> own_kernel(const LoadedKernel& kernel) const;
+  Result<void> queue(const CudaKernel& kernel, const LaunchArguments& arguments, StreamHandle stream) const;
+  Result<void> prepare_timing();
+  Result<void> hold() const;
+
+  DeviceFacts facts_;
+  std::shared_ptr<const PrimaryContext> context_;
+  Stream stream_;
+  std::mutex timing_mutex_;  // of timing_, and of one measurement at a time
+  std::optional<Timing> timing_;
+};
+
+Result<std::unique_ptr<Device>> CudaDevice::make(const CudaDriverOptions& options, int ordinal) {
+  HEADNORM_TRY(const auto driver, Driver::open(options.library));
+  int count = 0;
+  HEADNORM_CHECK(driver->check(driver->device_get_count(&count), "cuDeviceGetCount"));
+  if (ordinal < 0 || ordinal >= count)
+    return user_error(fmt::format("there is no device {}:{}: the driver has {}", options.kind, ordinal, count),
+                      count > 0 ? fmt::format("use {}:0 to {}:{}", options.kind, options.kind, count - 1) : "use --device host");
+  DeviceHandle device = 0;
+  HEADNORM_CHECK(driver->check(driver->device_get(&device, ordinal), "cuDeviceGet"));
+  HEADNORM_TRY(DeviceFacts facts, facts_of(*driver, options, ordinal, device));
+  HEADNORM_TRY(auto context, PrimaryContext::retain(driver, device));
+  const CurrentContext current(*context);
+  HEADNORM_CHECK(current.check());
+  HEADNORM_TRY(Stream stream, make_stream(context));
+  return std::unique_ptr<Device>(new CudaDevice(std::move(facts), std::move(context), std::move(stream)));
+}
+
+Result<Buffer> CudaDevice::allocate(std::size_t bytes) {
+  const CurrentContext current(*context_);
+  HEADNORM_CHECK(current.check());
+  const std::size_t wanted = std::max<std::size_t>(bytes, 1);  // the driver refuses none
+  DevicePointer address = 0;
+  HEADNORM_CHECK(check(driver().mem_alloc(&address, wanted), fmt::format("cuMemAlloc of {} bytes on {}", bytes, info().id)));
+  return Buffer(reinterpret_cast<void*>(address), wanted, [context = context_](void* memory, std::size_t) {
+    const CurrentContext owner(*context);
+    context->driver().mem_free(reinterpret_cast<DevicePointer>(memory));
+  });
+}
+
+Result<void> CudaDevice::copy_in(void* device_address, const void* source, std::size_t bytes) {
+  if (bytes == 0) return {};
+  HEADNORM_CHECK(synchronize());
+  const CurrentContext current(*context_);
+  HEADNORM_CHECK(current.check());
+  return check(driver().memcpy_to_device(reinterpret_cast<DevicePointer>(device_address), source, bytes),
+               fmt::format("cuMemcpyHtoD of {} bytes", bytes));
+}
+
+Result<void> CudaDevice::copy_out(void* destination, const void* device_address, std::size_t bytes) {
+  if (bytes == 0) return {};
+  HEADNORM_CHECK(synchronize());
+  const CurrentContext current(*context_);
+  HEADNORM_CHECK(current.check());
+  return check(driver().memcpy_to_host(destination, reinterpret_cast<DevicePointer>(device_address), bytes),
+               fmt::format("cuMemcpyDtoH of {} bytes", bytes));
+}
+
+// The driver refuses a launch that breaks these too, but by number alone and only then.
+Result<void> CudaDevice::check_function(const Plan& plan, FunctionHandle function) const {
+  int threads = 0, shared = 0;
+  HEADNORM_CHECK(check(driver().func_get_attribute(&threads, FunctionAttribute::max_threads_per_block, function),
+                       "cuFuncGetAttribute(MAX_THREADS_PER_BLOCK)"));
+  if (plan.gpu().block_threads > std::min(threads, facts_.max_threads_per_block))
+    return user_error(
+        fmt::format("schedule '{}' has {} threads in a block; on {} this kernel's registers allow {}, the device {}",
+                    to_text(plan.schedule), plan.gpu().block_threads, info().name, threads, facts_.max_threads_per_block),
+        "use a schedule with a smaller block");
+  HEADNORM_CHECK(check(driver().func_get_attribute(&shared, FunctionAttribute::shared_bytes, function),
+                       "cuFuncGetAttribute(SHARED_SIZE_BYTES)"));
+  const int dynamic = plan.gpu().dynamic_shared_bytes;
+  if (shared + dynamic > facts_.max_shared_bytes_per_block)
+    return user_error(fmt::format("schedule '{}' takes {} bytes of shared memory a block; {} has {}", to_text(plan.schedule),
+                                  shared + dynamic, info().name, facts_.max_shared_bytes_per_block),
+                      "use a schedule with another residency or a smaller block");
+  if (dynamic == 0) return {};
+  // Set once, by whoever loads: this function is this kernel's alone, so that nobody lowers it between a launch and its start.
+  return check(driver().func_set_attribute(function, FunctionAttribute::max_dynamic_shared_bytes, dynamic),
+               fmt::format("cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES, {})", dynamic));
+}
+
+Result<std::shared_ptr<const LoadedKernel>> CudaDevice::load(const Artifact& artifact, const Plan& plan) {
+  if (artifact.kind != ArtifactKind::ptx || plan.target.kind != TargetKind::gpu)
+    return user_error(fmt::format("a kernel in the form of {} for {} does not run on {}, {}", to_text(artifact.kind),
+                                  to_text(plan.target), info().id, to_text(info().target)),
+                      "compile it for this target");
+  if (!runs_on(plan.target, facts_.capability))
+    return user_error(
+        fmt::format("a kernel for {} does not run on {}, which is sm_{}", to_text(plan.target), info().name, facts_.capability),
+        fmt::format("compile it for {}", to_text(info().target)));
+  if (const int newest = newest_ptx(driver().version()); plan.target.ptx > newest)
+    return user_error(fmt::format("the kernel is PTX {}.{}; the driver, for CUDA {}, takes PTX {}.{} at most", plan.target.ptx / 10,
+                                  plan.target.ptx % 10, info().driver, newest / 10, newest % 10),
+                      fmt::format("compile it for {}, or install a newer driver", to_text(info().target)));
+  const CurrentContext current(*context_);
+  HEADNORM_CHECK(current.check());
+  HEADNORM_TRY(Module module, load_module(context_, artifact.bytes));
+  FunctionHandle function = nullptr;
+  HEADNORM_CHECK(check(driver().module_get_function(&function, module.get(), artifact.entry.c_str()),
+                       fmt::format("cuModuleGetFunction of '{}'", artifact.entry)));
+  HEADNORM_CHECK(check_function(plan, function));
+  int blocks = 0;
+  HEADNORM_CHECK(check(driver().occupancy_blocks(&blocks, function, plan.gpu().block_threads,
+                                                 static_cast<std::size_t>(plan.gpu().dynamic_shared_bytes)),
+                       "cuOccupancyMaxActiveBlocksPerMultiprocessor"));
+  return std::shared_ptr<const LoadedKernel>(
+      std::make_shared<CudaKernel>(plan, std::move(module), function, std::max(1, blocks) * info().units, context_.get()));
+}
+
+Result<void> CudaDevice::check_can_load(void* stream) {
+  if (stream == nullptr) return {};
+  const CurrentContext current(*context_);
+  HEADNORM_CHECK(current.check());
+  CaptureStatus status = CaptureStatus::none;
+  HEADNORM_CHECK(check(driver().stream_is_capturing(static_cast<StreamHandle>(stream), &status), "cuStreamIsCapturing"));
+  if (status == CaptureStatus::none) return {};
+  return user_error("the stream is being captured into a graph, and this kernel is not loaded yet",
+                    "call prepare() with the spec and the row count before the capture begins");
+}
+
+Result<const CudaKernel*> CudaDevice::own_kernel(const LoadedKernel& kernel) const {
+  const auto* own = dynamic_cast<const CudaKernel*>(&kernel);
+  if (own == nullptr || !own->is_of(context_.get()))
+    return user_error("the kernel was loaded by another device", "load it with the device that launches it");
+  return own;
+}
+
+// One launch, or several where the rows are more than a grid holds.
+Result<void> CudaDevice::queue(const CudaKernel& kernel, const LaunchArguments& arguments, StreamHandle stream) const {
+  const Plan& plan = kernel.plan();
+  const KernelSpec& spec = plan.spec;
+  for (std::int64_t first = 0; first < arguments.rows; first += plan.gpu().max_rows_per_launch) {
+    std::int64_t rows = std::min(arguments.rows - first, plan.gpu().max_rows_per_launch);
+    std::array<std::uint64_t, 2 * kOperandCount + 1> values{};
+    std::array<void*, values.size()> parameters{};
+    std::size_t count = 0;
+    for (Operand operand : kOperands) {
+      if (!has_operand(spec, operand)) continue;
+      const std::int64_t skipped = is_row_operand(operand) ? first * arguments.stride(operand) : 0;
+      values[count++] = reinterpret_cast<std::uint64_t>(arguments.address(operand)) +
+                        static_cast<std::uint64_t>(skipped * size_bytes(operand_dtype(spec, operand)));
+    }
+    for (Operand operand : kOperands) {
+      if (is_row_operand(operand) && has_operand(spec, operand))
+        values[count++] = static_cast<std::uint64_t>(arguments.stride(operand));
+    }
+    values[count++] = static_cast<std::uint64_t>(rows);
+    for (std::size_t i = 0; i < count; ++i) parameters[i] = &values[i];
+
+    LaunchConfig config;
+    config.grid_x = static_cast<unsigned>(kernel.blocks_for(rows));
+    config.block_x = static_cast<unsigned>(plan.gpu().block_threads);
+    config.dynamic_shared_bytes = static_cast<unsigned>(plan.gpu().dynamic_shared_bytes);
+    config.stream = stream;
+    HEADNORM_CHECK(check(driver().launch_kernel(&config, kernel.function(), parameters.data(), nullptr), "cuLaunchKernelEx"));
+  }
+  return {};
+}
+
+Result<void> CudaDevice::launch(const LoadedKernel& kernel, const LaunchArguments& arguments) {
+  HEADNORM_TRY(const CudaKernel* own, own_kernel(kernel));
+  HEADNORM_CHECK(check_arguments(kernel.plan().spec, arguments));
+  if (arguments.rows == 0) return {};
+  if (!satisfies_alignment(kernel.plan(), arguments))
+    return user_error(fmt::format("an address or row stride is not a multiple of what schedule '{}' asks for, up to {} bytes",
+                                  to_text(kernel.plan().schedule), kernel.plan().gpu().access_bytes),
+                      "align them, or use a schedule with a smaller access");
+  const CurrentContext current(*context_);
+  HEADNORM_CHECK(current.check());
+  return queue(*own, arguments, arguments.stream != nullptr ? static_cast<StreamHandle>(arguments.stream) : stream_.get());
+}
+
+Result<void> CudaDevice::synchronize() {
+  const CurrentContext current(*context_);
+  HEADNORM_CHECK(current.check());
+  return check(driver().stream_synchronize(stream_.get()), "cuStreamSynchronize");
+}
+
+Result<void> CudaDevice::prepare_timing() {
+  if (timing_) return {};
+  HEADNORM_TRY(Module module, load_module(context_, kHoldPtx));
+  FunctionHandle hold = nullptr;
+  HEADNORM_CHECK(check(driver().module_get_function(&hold, module.get(), "headnorm_hold"), "cuModuleGetFunction"));
+  HEADNORM_TRY(Event begin, make_event(context_));
+  HEADNORM_TRY(Event end, make_event(context_));
+  timing_.emplace(Timing{std::move(module), hold, std::move(begin), std::move(end)});
+  return {};
+}
+
+Result<void> CudaDevice::hold() const {
+  std::uint64_t nanoseconds = kHoldNanoseconds;
+  void* parameters[] = {&nanoseconds};
+  LaunchConfig config;
+  config.stream = stream_.get();
+  return check(driver().launch_kernel(&config, timing_->hold, parameters, nullptr), "cuLaunchKernelEx");
+}
+
+Result<double> CudaDevice::measure_us(const LoadedKernel& kernel, const LaunchArguments& arguments) {
+  if (arguments.rows <= 0) {
+    HEADNORM_CHECK(launch(kernel, arguments));
+    return 0.0;
+  }
+  const std::lock_guard lock(timing_mutex_);
+  const CurrentContext current(*context_);
+  HEADNORM_CHECK(current.check());
+  HEADNORM_CHECK(prepare_timing());
+  HEADNORM_CHECK(hold());
+  LaunchArguments timed = arguments;
+  timed.stream = nullptr;
+  HEADNORM_CHECK(check(driver().event_record(timing_->begin.get(), stream_.get()), "cuEventRecord"));
+  HEADNORM_CHECK(launch(kernel, timed));
+  HEADNORM_CHECK(check(driver().event_record(timing_->end.get(), stream_.get()), "cuEventRecord"));
+  HEADNORM_CHECK(check(driver().event_synchronize(timing_->end.get()), "cuEventSynchronize"));
+  float milliseconds = 0;
+  HEADNORM_CHECK(check(driver().event_elapsed_time(&milliseconds, timing_->begin.get(), timing_->end.get()), "cuEventElapsedTime"));
+  return static_cast<double>(milliseconds) * 1e3;
+}
+
+}  // namespace
+}  // namespace cuda
+
+Result<std::vector<DeviceInfo>> list_cuda_devices(const CudaDriverOptions& options) {
+  HEADNORM_TRY(const auto driver, cuda::Driver::open(options.library));
+  int count = 0;
+  HEADNORM_CHECK(driver->check(driver->device_get_count(&count), "cuDeviceGetCount"));
+  std::vector<DeviceInfo> devices;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    cuda::DeviceHandle device = 0;
+    HEADNORM_CHECK(driver->check(driver->device_get(&device, ordinal), "cuDeviceGet"));
+    Result<cuda::DeviceFacts> facts = cuda::facts_of(*driver, options, ordinal, device);
+    if (facts.ok()) devices.push_back(std::move(facts->info));  // others cannot run what headnorm generates
+  }
+  return devices;
+}
+
+Result<std::unique_ptr<Device>> make_cuda_device(const CudaDriverOptions& options, int ordinal) {
+  return cuda::CudaDevice::make(options, ordinal);
+}
+
+}  // namespace headnorm
