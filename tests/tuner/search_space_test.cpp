@@ -80,7 +80,7 @@ TEST(SearchSpace, RefinementsOfAGpuPlanKeepItsLanes) {
   const Result<SearchSpace> space = build_search_space(spec_of("width=4096,head_size=4096,x=f32,y=f32"), make_gpu_target(90));
   const Plan& plan = space->plans[0];
   const std::vector<Plan> refined = refine(plan);
-  EXPECT_GE(refined.size(), 5u);
+  EXPECT_GE(refined.size(), 4u);
   EXPECT_LE(refined.size(), 16u);
   std::set<std::string> texts{to_text(plan.schedule)};
   for (const Plan& other : refined) {

@@ -123,7 +123,10 @@ TEST_P(Assembly, DefaultSchedulesSpillNothing) {
 TEST_P(Assembly, SchedulesOfAllKindsAssemble) {
   std::vector<Plan> plans = sampled_plans(GetParam(), kSampledPlans);
   const std::vector<Assembled> assembled = assemble(plans);
-  for (std::size_t i = 0; i < plans.size(); ++i) EXPECT_GT(assembled[i].registers, 0) << to_text(plans[i].schedule);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    EXPECT_GT(assembled[i].registers, 0) << to_text(plans[i].schedule);
+    EXPECT_EQ(assembled[i].spilled_bytes, 0) << to_text(plans[i].spec) << " " << to_text(plans[i].schedule);
+  }
   expect_estimates(plans, assembled);
 }
 
