@@ -57,7 +57,8 @@ Result<DeviceFacts> facts_of(const Driver& driver, const CudaDriverOptions& opti
   DeviceFacts facts;
   DeviceInfo& info = facts.info;
   info.kind = options.kind;
-  info.id = fmt::format("{}:{}", options.kind, ordinal);
+  const auto place = static_cast<std::size_t>(ordinal);
+  info.id = fmt::format("{}:{}", options.kind, place < options.names.size() ? options.names[place] : fmt::to_string(ordinal));
   std::array<char, 256> name{};
   HEADNORM_CHECK(driver.check(driver.device_get_name(name.data(), static_cast<int>(name.size()) - 1, device), "cuDeviceGetName"));
   info.name = name.data();

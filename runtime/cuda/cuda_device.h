@@ -13,7 +13,8 @@ namespace headnorm {
 // Which driver: NVIDIA's, or another library with the same functions.
 struct CudaDriverOptions {
   std::string library = "libcuda.so.1";
-  std::string kind = "cuda";  // DeviceInfo::kind; the devices' ids are "kind:0", "kind:1", ...
+  std::string kind = "cuda";            // DeviceInfo::kind; the devices' ids are "kind:0", "kind:1", ...
+  std::vector<std::string> names = {};  // in the place of those numbers, for the devices that have one here
 };
 
 // The devices in the driver's order. Errors (environment): no driver, or one that has no device.

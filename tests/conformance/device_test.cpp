@@ -9,6 +9,10 @@
 #include <vector>
 
 #include "tests/fixtures/fixtures.h"
+#ifdef HEADNORM_EMULATOR_DRIVER
+#include "generator/generator.h"
+#include "tests/fixtures/emulated_device.h"
+#endif
 
 namespace headnorm {
 namespace {
@@ -16,16 +20,29 @@ namespace {
 struct DeviceCase {
   const char* name;
   std::function<Result<std::unique_ptr<Device>>()> make;
-  std::function<Artifact()> artifact;  // of fixtures::norm_spec
-  std::function<Result<Plan>()> plan;
+  std::function<Result<Plan>(const Target&)> plan;  // of fixtures::norm_spec
+  std::function<Result<Artifact>(const Plan&)> artifact;
 };
 
-Artifact host_artifact() { return fixtures::norm_artifact(HEADNORM_FIXTURE_NORM); }
-Result<Plan> host_plan() { return fixtures::norm_plan(); }
+Result<Plan> host_plan(const Target&) { return fixtures::norm_plan(); }
+Result<Artifact> host_artifact(const Plan&) { return fixtures::norm_artifact(HEADNORM_FIXTURE_NORM); }
+
+#ifdef HEADNORM_EMULATOR_DRIVER
+Result<Plan> gpu_plan(const Target& target) {
+  return make_plan(fixtures::norm_spec(), default_schedule(fixtures::norm_spec(), target), target);
+}
+Result<Artifact> generated_artifact(const Plan& plan) { return make_llvm_backend()->compile(plan); }
+#endif
 
 const DeviceCase kDevices[] = {
-    {"host_1_thread", [] { return make_host_device(1); }, host_artifact, host_plan},
-    {"host_3_threads", [] { return make_host_device(3); }, host_artifact, host_plan},
+    {"host_1_thread", [] { return make_host_device(1); }, host_plan, host_artifact},
+    {"host_3_threads", [] { return make_host_device(3); }, host_plan, host_artifact},
+#ifdef HEADNORM_EMULATOR_DRIVER
+    {"emulated_a100", [] { return fixtures::make_emulated_device("a100"); }, gpu_plan, generated_artifact},
+    {"emulated_h200", [] { return fixtures::make_emulated_device("h200"); }, gpu_plan, generated_artifact},
+    {"emulated_b200", [] { return fixtures::make_emulated_device("b200"); }, gpu_plan, generated_artifact},
+    {"emulated_rtx5090", [] { return fixtures::make_emulated_device("rtx5090"); }, gpu_plan, generated_artifact},
+#endif
 };
 
 void PrintTo(const DeviceCase& device, std::ostream* stream) { *stream << device.name; }
@@ -45,12 +62,22 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
     auto device = GetParam().make();
     ASSERT_TRUE(device.ok()) << device.error().message;
     device_ = std::move(*device);
-    auto plan = GetParam().plan();
+    auto plan = GetParam().plan(device_->info().target);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     plan_ = *plan;
-    auto kernel = device_->load(GetParam().artifact(), plan_);
+    auto artifact = GetParam().artifact(plan_);
+    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+    artifact_ = *artifact;
+    auto kernel = device_->load(artifact_, plan_);
     ASSERT_TRUE(kernel.ok()) << kernel.error().message;
     kernel_ = *kernel;
+  }
+
+  Result<Buffer> allocate_zeros(std::size_t bytes) {
+    HEADNORM_TRY(Buffer buffer, device_->allocate(bytes));
+    const std::vector<char> zeros(bytes);
+    HEADNORM_CHECK(device_->copy_in(buffer.address(), zeros.data(), bytes));
+    return buffer;
   }
 
   // Launches on `rows` rows with these strides and compares every element, gaps included.
@@ -82,6 +109,7 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
 
   std::unique_ptr<Device> device_;
   Plan plan_;
+  Artifact artifact_;
   std::shared_ptr<const LoadedKernel> kernel_;
 };
 
@@ -129,7 +157,7 @@ TEST_P(DeviceConformance, CopiesInAndOut) {
 }
 
 TEST_P(DeviceConformance, RefusesAnArtifactOfAnotherKind) {
-  Artifact other = GetParam().artifact();
+  Artifact other = artifact_;
   other.kind = other.kind == ArtifactKind::ptx ? ArtifactKind::object : ArtifactKind::ptx;
   const auto loaded = device_->load(other, plan_);
   ASSERT_FALSE(loaded.ok());
@@ -139,12 +167,12 @@ TEST_P(DeviceConformance, RefusesAnArtifactOfAnotherKind) {
 }
 
 TEST_P(DeviceConformance, RefusesAnArtifactThatIsNotWhole) {
-  Artifact damaged = GetParam().artifact();
+  Artifact damaged = artifact_;
   damaged.bytes.resize(damaged.bytes.size() / 2);
   EXPECT_FALSE(device_->load(damaged, plan_).ok());
   damaged.bytes.clear();
   EXPECT_FALSE(device_->load(damaged, plan_).ok());
-  Artifact misnamed = GetParam().artifact();
+  Artifact misnamed = artifact_;
   misnamed.entry = "another_entry";
   EXPECT_FALSE(device_->load(misnamed, plan_).ok());
 }
@@ -169,7 +197,7 @@ TEST_P(DeviceConformance, ZeroRowsWithNullAddressesDoNothing) {
 }
 
 TEST_P(DeviceConformance, RefusesArgumentsThatBreakARule) {
-  auto buffer = device_->allocate(4096);
+  auto buffer = allocate_zeros(4096);
   ASSERT_TRUE(buffer.ok());
   LaunchArguments arguments;
   arguments.rows = 2;
@@ -194,14 +222,14 @@ TEST_P(DeviceConformance, ManyThreadsLaunchAtOnce) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([this, i] {
-      for (std::int64_t rows : {5 + i, 3000 + i}) expect_right(rows, kWidth, kWidth + i);
+      for (std::int64_t rows : {5 + i, 3000 + i}) expect_right(rows, kWidth, kWidth + 8 * i);
     });
   for (std::thread& thread : threads) thread.join();
 }
 
 TEST_P(DeviceConformance, MeasuresTheTimeOfALaunch) {
   const std::size_t bytes = 6000 * kWidth * sizeof(float);
-  auto x = device_->allocate(bytes), y = device_->allocate(bytes);
+  auto x = allocate_zeros(bytes), y = allocate_zeros(bytes);
   ASSERT_TRUE(x.ok() && y.ok());
   LaunchArguments arguments;
   arguments.rows = 6000;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <random>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "generator/generator.h"
 #include "runtime/headnorm.h"
 #include "runtime/host/elf_loader.h"
+#include "tests/fixtures/emulated_device.h"
 #include "tests/support/temporary_directory.h"
 
 namespace headnorm {
@@ -94,26 +96,36 @@ class GeneratedKernel : public ::testing::Test {
   }
 
   // y of all rows, from a tensor that begins `shift` elements into an aligned one.
-  std::vector<float> run(Runtime& runtime, Device& device, std::size_t shift = 0) {
-    auto memory = device.allocate((x_.size() + shift) * sizeof(float));
-    EXPECT_TRUE(memory.ok());
-    float* const y = static_cast<float*>(memory->address()) + shift;
+  std::vector<float> run(Runtime& runtime, Device& on, std::size_t shift = 0) {
+    const std::size_t bytes = x_.size() * sizeof(float);
+    auto x = on.allocate(bytes), memory = on.allocate(bytes + shift * sizeof(float));
+    EXPECT_TRUE(x.ok() && memory.ok());
+    EXPECT_TRUE(on.copy_in(x->address(), x_.data(), bytes).ok());
     LaunchArguments arguments;
     arguments.rows = kRows;
-    arguments.address(Operand::x) = x_.data();
-    arguments.address(Operand::y) = y;
+    arguments.address(Operand::x) = x->address();
+    arguments.address(Operand::y) = static_cast<float*>(memory->address()) + shift;
     arguments.stride(Operand::x) = arguments.stride(Operand::y) = kWidth;
     const auto report = runtime.run(spec_, arguments);
     EXPECT_TRUE(report.ok()) << report.error().message;
     if (report.ok()) last_report_ = *report;
-    return {y, y + x_.size()};
+    std::vector<float> y(x_.size());
+    const auto copied = on.copy_out(y.data(), arguments.address(Operand::y), bytes);
+    EXPECT_TRUE(copied.ok()) << copied.error().message;
+    return y;
+  }
+
+  // Not the default one.
+  static Schedule tuned_schedule(const Target& target) {
+    if (target.kind == TargetKind::gpu) return GpuSchedule{.lanes = 16, .vector_elements = 4, .block_threads = 256};
+    HostSchedule schedule;
+    schedule.block_bytes = 2048;
+    return schedule;
   }
 
   // A record of this machine with the compiled kernel beside it, as a search leaves it.
   Record publish(Database& to, const DeviceInfo& info, std::int64_t rows) {
-    HostSchedule schedule;
-    schedule.block_bytes = 2048;
-    const auto plan = make_plan(spec_, schedule, info.target);
+    const auto plan = make_plan(spec_, tuned_schedule(info.target), info.target);
     const auto artifact = backend_->compile(*plan);
     const auto kernel = to.store_kernel(*artifact);
     EXPECT_TRUE(kernel.ok());
@@ -153,8 +165,24 @@ TEST_F(GeneratedKernel, ResultDoesNotDependOnThreads) {
   }
 }
 
-TEST_F(GeneratedKernel, AProcessWithoutACompilerServesWhatWasTuned) {
-  const auto on = device(2);
+// What holds of kernels that are served on any device.
+struct Place {
+  const char* name;
+  std::function<Result<std::unique_ptr<Device>>()> make;
+};
+void PrintTo(const Place& place, std::ostream* stream) { *stream << place.name; }
+
+class ServedKernel : public GeneratedKernel, public ::testing::WithParamInterface<Place> {
+ protected:
+  static std::unique_ptr<Device> make_device() {
+    auto made = GetParam().make();
+    EXPECT_TRUE(made.ok()) << made.error().message;
+    return std::move(*made);
+  }
+};
+
+TEST_P(ServedKernel, AProcessWithoutACompilerServesWhatWasTuned) {
+  const auto on = make_device();
   std::vector<float> expected, expected_unaligned;
   Record record;
   {
@@ -174,13 +202,13 @@ TEST_F(GeneratedKernel, AProcessWithoutACompilerServesWhatWasTuned) {
   EXPECT_EQ(expected_unaligned, expected);
 }
 
-TEST_F(GeneratedKernel, ADamagedStoredKernelIsCompiledAgain) {
-  const auto on = device(1);
+TEST_P(ServedKernel, ADamagedStoredKernelIsCompiledAgain) {
+  const auto on = make_device();
   std::string name;
   {
     const auto db = database();
     const Record record = publish(*db, on->info(), kRows);
-    name = record.kernel.sha256 + ".o";
+    name = record.kernel.sha256 + "." + file_extension(record.kernel.kind);
   }
   const auto file = directory_.path() / "db" / "kernels" / name;
   std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
@@ -191,6 +219,25 @@ TEST_F(GeneratedKernel, ADamagedStoredKernelIsCompiledAgain) {
   run(runtime, *on);
   EXPECT_EQ(last_report_.served, Served::exact);
 }
+
+TEST_P(ServedKernel, WithoutACompilerWhatIsNotStoredIsAnErrorAtOnce) {
+  const auto on = make_device();
+  const auto db = database();
+  publish(*db, on->info(), kRows);
+  Runtime runtime(*on, db.get(), backend_.get(), JitMode::forbidden);
+  run(runtime, *on);
+  EXPECT_EQ(last_report_.served, Served::exact);
+  KernelSpec unknown = spec_;
+  unknown.eps = 1e-5;
+  const auto refused = runtime.prepare(unknown, kRows);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_FALSE(refused.error().remedy.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, ServedKernel,
+                         ::testing::Values(Place{"host", [] { return make_host_device(2); }},
+                                           Place{"emulator", [] { return fixtures::make_emulated_device("h200"); }}),
+                         [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST_F(GeneratedKernel, TheExampleRunsATunedKernel) {
   {
