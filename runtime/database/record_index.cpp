@@ -35,9 +35,10 @@ struct Candidate {
   std::int64_t rows;
 
   bool operator<(const Candidate& other) const { return rank() < other.rank(); }
-  std::tuple<Served, Evidence, double, double, double, std::int64_t, CachePolicy> rank() const {
+  std::tuple<bool, Served, Evidence, double, double, double, std::int64_t, CachePolicy> rank() const {
     const KernelSpec& spec = record->spec;
-    return {served,
+    return {record->evidence == Evidence::emulated,  // says nothing of speed
+            served,
             record->evidence,
             ratio(spec.width, wanted.width),
             ratio(spec.head_size, wanted.head_size),

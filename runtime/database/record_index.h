@@ -23,6 +23,7 @@ class RecordIndex {
   //   far_rows      measured, same spec, other rows
   //   other_shape   same options, other width or head size; measured first, then nearest width, head size, rows by ratio
   //   fallback      default_schedule
+  // An emulated record comes after every measured or predicted one of the spec, whatever its rows.
   // Errors (user): a spec that make_spec refuses, negative rows.
   Result<Lookup> look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) const;
 

@@ -161,6 +161,21 @@ TEST_F(DatabaseTest, BetterEvidenceIsNotReplacedByWorse) {
   EXPECT_EQ(look_up(spec, 8).record->time.median_us, 3);
 }
 
+TEST_F(DatabaseTest, EmulatedRecordsComeAfterMeasuredAndPredictedOnes) {
+  const KernelSpec spec = sample_spec();
+  const auto evidence = [&](std::int64_t rows) { return look_up(spec, rows).record->evidence; };
+  publish(sample_record(spec, 1000, sample_device(), Evidence::emulated));
+  EXPECT_EQ(served(spec, 1000), "predicted 1000");
+  EXPECT_EQ(evidence(1000), Evidence::emulated);
+  EXPECT_EQ(served(spec, 2000), "default") << "nor do they say anything of other rows";
+  publish(sample_record(spec, 9));
+  EXPECT_EQ(look_up(spec, 1000).served, Served::far_rows) << "measured, though at other rows";
+  publish(sample_record(spec, 1000, sample_device(), Evidence::predicted));
+  EXPECT_EQ(evidence(1000), Evidence::predicted);
+  publish(sample_record(spec, 1000, sample_device(), Evidence::emulated));
+  EXPECT_EQ(evidence(1000), Evidence::predicted) << "better evidence is not replaced";
+}
+
 TEST_F(DatabaseTest, ALookUpSeesWhatOthersPublishAndRemove) {
   const Record record = sample_record();
   EXPECT_EQ(served(record.spec, record.rows), "default");
