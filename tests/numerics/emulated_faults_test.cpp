@@ -21,21 +21,7 @@ Plan default_plan(const std::string& spec, const Target& target = kTarget) {
   return *make_plan(parsed, default_schedule(parsed, target), target);
 }
 
-// The default schedule, and one of every residency with a tile of several rows, in both forms of the grid.
-std::vector<Plan> plans_of(const std::string& spec_text) {
-  std::vector<Plan> plans = {default_plan(spec_text)};
-  const GpuSchedule base = std::get<GpuSchedule>(plans.front().schedule);
-  for (Residency residency : {Residency::registers, Residency::shared, Residency::reload}) {
-    GpuSchedule schedule = base;
-    schedule.residency = residency;
-    schedule.rows = 2;
-    schedule.groups = 1;
-    schedule.grid = residency == Residency::shared ? GridForm::persistent : GridForm::once;
-    const Result<Plan> plan = make_plan(plans.front().spec, schedule, kTarget);
-    if (plan.ok()) plans.push_back(*plan);
-  }
-  return plans;
-}
+std::vector<Plan> plans_of(const std::string& spec) { return plans_of_all_residencies(*parse_spec(spec), kTarget); }
 
 class EmulatedFaults : public testing::Test {
  protected:
@@ -53,16 +39,7 @@ class EmulatedFaults : public testing::Test {
     return tensors;
   }
 
-  // The plan, or the one of its unaligned schedule where the tensors ask for that.
-  void run(const Plan& plan, LaunchTensors& tensors) {
-    const bool fits = satisfies_alignment(plan, tensors.arguments());
-    const Plan served = fits ? plan : *make_plan(plan.spec, unaligned_schedule(plan), plan.target);
-    const Result<Artifact> artifact = backend_->compile(served);
-    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    const Result<emulator::Counters> ran = run_emulated(*artifact, served, tensors, {});
-    ASSERT_TRUE(ran.ok()) << ran.error().message;
-    ASSERT_EQ(tensors.damage(), "");
-  }
+  void run(const Plan& plan, LaunchTensors& tensors) { ASSERT_EQ(run_serving_plan(*backend_, plan, tensors), ""); }
 
   LaunchTensors run_seeded(const Plan& plan, std::int64_t rows, const Layout& layout = {}) {
     SCOPED_TRACE(to_text(plan.spec) + " " + to_text(plan.schedule) + " " + to_text(layout));
@@ -159,6 +136,22 @@ INSTANTIATE_TEST_SUITE_P(Shapes, EmulatedLargeOffsets,
                                          LargeShape{"Bf16Heads", "width=4096,head_size=256", 4096, 1'048'641},
                                          LargeShape{"StrideProduct", "width=128,head_size=64", (1 << 20) + 8, 2049}),
                          [](const auto& instance) { return instance.param.name; });
+
+// Canaries stand around every row.
+TEST_F(EmulatedFaults, TheTailOfAnOddWidthStaysInItsRow) {
+  for (int width : {1, 2, 3, 5, 7, 17, 31, 33, 127, 129, 767, 769, 1000, 1001, 4095, 4097, 8191}) {
+    for (const char* dtype : {"bf16", "f32"}) {
+      Layout gaps;
+      gaps.stride(Operand::x) = gaps.stride(Operand::y) = width + 64 / size_bytes(*parse_dtype(dtype));
+      for (const Plan& plan : plans_of(fmt::format("width={0},head_size={0},x={1},y={1},weight=channel:{1}", width, dtype))) {
+        expect_right(plan, 7);
+        LaunchTensors dense = run_seeded(plan, 7), apart = run_seeded(plan, 7, gaps);
+        if (HasFatalFailure()) return;
+        ASSERT_TRUE(same_outputs(dense, apart)) << to_text(plan.schedule);
+      }
+    }
+  }
+}
 
 constexpr const char* kAllOperands = "width={},head_size=256,residual=add:bf16,gate=seednorm";
 
@@ -257,6 +250,14 @@ TEST_F(EmulatedFaults, WideFusedRows) {
   }
 }
 
+// 64 elements in the registers of each of 1,024 threads: there are not so many registers, and nothing is launched.
+TEST_F(EmulatedFaults, RegistersPastTheLimitAreRefusedBeforeTheLaunch) {
+  const auto refused = make_plan(*parse_spec("width=65536,head_size=65536,x=f32,y=f32,weight=none"),
+                                 *parse_schedule("lanes=1024,vector=4,residency=registers,block=1024"), kTarget);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("register"), std::string::npos) << refused.error().message;
+}
+
 TEST_F(EmulatedFaults, ANanStaysInItsHead) {
   constexpr std::int64_t kRows = 9, kHeadSize = 80, kRow = 3, kHead = 1;
   for (const char* gate : {"", ",gate=seednorm"}) {
@@ -273,6 +274,29 @@ TEST_F(EmulatedFaults, ANanStaysInItsHead) {
           ASSERT_TRUE(row == kRow && i / kHeadSize == kHead ? std::isnan(y[at]) : y[at] == expected[at]) << row << " " << i;
         }
       }
+    }
+  }
+}
+
+TEST_F(EmulatedFaults, AlphaZeroIsBitEqualToNoGate) {
+  for (const char* dtype : {"bf16", "f32"}) {
+    for (int seed_heads : {1, 4}) {
+      const std::string spec = fmt::format("width=256,head_size=64,x={0},y={0},weight=channel:{0}", dtype);
+      const auto plan_of = [](const std::string& text) {
+        return *make_plan(*parse_spec(text), *parse_schedule("lanes=8,vector=4"), kTarget);
+      };
+      const Plan gated = plan_of(fmt::format("{},gate=seednorm,seed_heads={}", spec, seed_heads)), plain = plan_of(spec);
+      RowValues values = seeded(gated.spec, 1, {}).inputs(0);
+      values[static_cast<std::size_t>(Operand::alpha)].assign(256, 0);
+      LaunchTensors with_gate(gated.spec, 1, {}), without(plain.spec, 1, {});
+      for (LaunchTensors* tensors : {&with_gate, &without}) {
+        tensors->set_weights(values);
+        tensors->set_row(0, values);
+        tensors->seal();
+      }
+      run(gated, with_gate);
+      run(plain, without);
+      ASSERT_TRUE(same_outputs(without, with_gate)) << to_text(gated.spec);
     }
   }
 }

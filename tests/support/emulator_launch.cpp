@@ -63,4 +63,27 @@ Result<emulator::Counters> run_emulated(const Artifact& artifact, const Plan& pl
   return result.counters;
 }
 
+std::vector<Plan> plans_of_all_residencies(const KernelSpec& spec, const Target& target) {
+  std::vector<Plan> plans = {*make_plan(spec, default_schedule(spec, target), target)};
+  for (Residency residency : {Residency::registers, Residency::shared, Residency::reload}) {
+    GpuSchedule schedule = plans.front().gpu_schedule();
+    schedule.residency = residency;
+    schedule.rows = 2;
+    schedule.groups = 1;
+    schedule.grid = residency == Residency::shared ? GridForm::persistent : GridForm::once;
+    const Result<Plan> plan = make_plan(spec, schedule, target);
+    if (plan.ok()) plans.push_back(*plan);
+  }
+  return plans;
+}
+
+std::string run_serving_plan(CodegenBackend& backend, const Plan& plan, LaunchTensors& tensors) {
+  const bool fits = satisfies_alignment(plan, tensors.arguments());
+  const Plan served = fits ? plan : *make_plan(plan.spec, unaligned_schedule(plan), plan.target);
+  const Result<Artifact> artifact = backend.compile(served);
+  if (!artifact.ok()) return artifact.error().message;
+  const Result<emulator::Counters> ran = run_emulated(*artifact, served, tensors, {});
+  return ran.ok() ? tensors.damage() : ran.error().message;
+}
+
 }  // namespace headnorm::test

@@ -1,7 +1,11 @@
 // Runs the PTX of a plan on the tensors of a launch, on an emulated GPU with all its checks.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "core/artifact.h"
+#include "core/codegen_backend.h"
 #include "core/plan.h"
 #include "core/result.h"
 #include "emulator/emulator.h"
@@ -16,5 +20,12 @@ emulator::Model emulated_model(const Target& target);
 // first fault. Outputs go back into the tensors.
 Result<emulator::Counters> run_emulated(const Artifact& artifact, const Plan& plan, LaunchTensors& tensors,
                                         const emulator::LaunchOptions& options, std::int64_t grid = 0);
+
+// The default schedule, and one of every residency that is legal with a tile of two rows of one group; shared on a persistent grid.
+std::vector<Plan> plans_of_all_residencies(const KernelSpec& spec, const Target& target);
+
+// The plan, or the one of its unaligned schedule where the tensors ask for that. "" or what went wrong: compiling, the first fault,
+// or what was written besides outputs.
+std::string run_serving_plan(CodegenBackend& backend, const Plan& plan, LaunchTensors& tensors);
 
 }  // namespace headnorm::test
