@@ -2,8 +2,10 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
@@ -74,18 +76,27 @@ Result<std::string> find_emulator() {
   return environment_error(fmt::format("the emulator's library is not there: {}", tried), "install headnorm as a whole");
 }
 
-// The stand-in has one device of the model; it learns which from its environment, as programs that are not ours tell it.
+// The stand-in learns which devices it has from its environment, as programs that are not ours tell it: one of each model.
+Result<CudaDriverOptions> emulator_driver() {
+  HEADNORM_TRY(std::string library, find_emulator());
+  CudaDriverOptions options{std::move(library), "emulator", {}};
+  for (emulator::Model model : emulator::all_models()) options.names.emplace_back(emulator::device_model(model).slug);
+  ::setenv("HEADNORM_EMULATOR_DEVICES", fmt::format("{}", fmt::join(options.names, ",")).c_str(), 1);
+  return options;
+}
+
 Result<std::unique_ptr<Device>> open_emulator(const std::string& name) {
   const std::size_t colon = name.find(':');
-  const std::string model = colon == std::string::npos ? kDefaultModel : name.substr(colon + 1);
-  if (!emulator::parse_model(model)) {
+  const std::string slug = colon == std::string::npos ? kDefaultModel : name.substr(colon + 1);
+  const std::optional<emulator::Model> model = emulator::parse_model(slug);
+  if (!model) {
     std::string choices;
     for (emulator::Model known : emulator::all_models()) choices += fmt::format(" emulator:{}", emulator::device_model(known).slug);
-    return user_error(fmt::format("--device {}: '{}' is no model of the emulator", name, model), "use one of" + choices);
+    return user_error(fmt::format("--device {}: '{}' is no model of the emulator", name, slug), "use one of" + choices);
   }
-  HEADNORM_TRY(const std::string library, find_emulator());
-  ::setenv("HEADNORM_EMULATOR_DEVICES", model.c_str(), 1);
-  return make_cuda_device({library, "emulator"}, 0);
+  HEADNORM_TRY(const CudaDriverOptions options, emulator_driver());
+  return make_cuda_device(options,
+                          static_cast<int>(std::ranges::find(emulator::all_models(), *model) - emulator::all_models().begin()));
 }
 
 Result<int> parse_threads(const std::optional<std::string>& text) {
@@ -114,6 +125,11 @@ Result<std::unique_ptr<Device>> open_device(const DeviceOption& option) {
   if (kind == "model") return not_this_device(name);
   return user_error(fmt::format("'{}' is not a device", name),
                     suggestion(name, device_names()) + "use --device host; 'headnorm devices' lists what there is");
+}
+
+Result<std::vector<DeviceInfo>> list_emulated_devices() {
+  HEADNORM_TRY(const CudaDriverOptions options, emulator_driver());
+  return list_cuda_devices(options);
 }
 
 std::vector<std::string> device_names() { return {"host", "cuda:0", "emulator"}; }

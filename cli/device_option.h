@@ -25,6 +25,9 @@ struct DeviceOption {
 // Errors: no such kind of device (user); a kind that this version does not run on, or that is missing here (environment).
 Result<std::unique_ptr<Device>> open_device(const DeviceOption& option);
 
+// One for each model of the emulator. Error (environment): its library is not there.
+Result<std::vector<DeviceInfo>> list_emulated_devices();
+
 // Those that are worth naming to a user; whether they are here is another matter.
 std::vector<std::string> device_names();
 

@@ -27,6 +27,9 @@ class DevicesVerb final : public Verb {
     const Result<std::vector<DeviceInfo>> gpus = list_cuda_devices({});
     if (gpus.ok()) devices.insert(devices.end(), gpus->begin(), gpus->end());
     const LibraryState driver = probe_cuda_driver();
+    // After the real driver: once the stand-in is loaded, the loader takes it for what is asked for by the name libcuda.so.1.
+    const Result<std::vector<DeviceInfo>> emulated = list_emulated_devices();
+    if (emulated.ok()) devices.insert(devices.end(), emulated->begin(), emulated->end());
     Report report;
     report.document["devices"] = Json::array();
     report.document["cuda_driver"] = {{"found", driver.found}, {"version", driver.version}};

@@ -43,6 +43,14 @@ Finding find_library(const char* name, const LibraryState& library, const char* 
   return {name, Finding::State::missing, library.reason, remedy};
 }
 
+Finding find_emulator() {
+  const Result<std::vector<DeviceInfo>> devices = list_emulated_devices();
+  if (!devices.ok()) return {"emulator", Finding::State::missing, devices.error().message, devices.error().remedy};
+  std::string ids;
+  for (const DeviceInfo& device : *devices) ids += (ids.empty() ? "" : ", ") + device.id;
+  return {"emulator", Finding::State::ok, ids, ""};
+}
+
 Finding find_ptxas(const Environment& environment) {
   for (std::string_view directory : text::split(environment.path, ':')) {
     const fs::path candidate = fs::path(directory) / "ptxas";
@@ -82,6 +90,7 @@ class DoctorVerb final : public Verb {
         find_host(),
         find_library("libcuda", probe_cuda_driver(), "only needed to run on a GPU: install the NVIDIA driver"),
         find_library("nvrtc", probe_nvrtc(), "not needed by this version"),
+        find_emulator(),  // after libcuda: once loaded, the loader takes it for a library of that name
         find_ptxas(context.environment),
         find_database(database_, context),
     };

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/counters.h"
 #include "cli/device_option.h"
 #include "cli/nearby_schedules.h"
 #include "cli/plan_facts.h"
@@ -13,6 +14,7 @@
 #include "cli/text_option.h"
 #include "cli/verb.h"
 #include "core/artifact.h"
+#include "generator/generator.h"
 #include "tuner/host_copy.h"
 
 namespace headnorm::cli {
@@ -90,7 +92,9 @@ std::string report_text(const Json& document, const Error* illegal, bool default
   if (illegal == nullptr) text += "\nplan\n" + facts_text(document["plan"]);
   text += fmt::format("\nbytes, {} rows\n", document["rows"].get<std::int64_t>()) + facts_text(document["bytes"]);
   text += "\noperations\n" + facts_text(document["operations"]);
-  return text + roofline_text(document["roofline"]);
+  text += roofline_text(document["roofline"]);
+  if (document.contains("counters")) text += counters_text(document["counters"]);
+  return text;
 }
 
 Json nearby_json(const std::vector<NearbySchedule>& nearby) {
@@ -121,6 +125,7 @@ class ExplainVerb final : public Verb {
     add_text_option(command, "--rows", rows_, "R", "row count of the totals (the preset's, or 4096)");
     add_text_option(command, "--device", device_, "MODEL", "a model ('model:h200'), or host (the models)");
     add_text_option(command, "--threads", host_.threads, "N", "threads of the host's copy (one per core)");
+    command.add_flag("--counters", counters_, "run a launch on an emulated GPU, and count");
     shape_.declare(command);
   }
 
@@ -137,6 +142,10 @@ class ExplainVerb final : public Verb {
     report.document["bytes"] = bytes_json(work, rows);
     report.document["operations"] = operations_json(work, rows);
     report.document["roofline"] = roofline_json(devices, work, rows);
+    if (plan.ok() && counters_) {
+      const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
+      HEADNORM_TRY(report.document["counters"], count_launch(*backend, *plan, rows));
+    }
     if (!plan.ok()) {
       const std::vector<NearbySchedule> nearby = nearby_schedules(shape.spec, asked.schedule, asked.target);
       report.document["nearby"] = nearby_json(nearby);
@@ -171,6 +180,7 @@ class ExplainVerb final : public Verb {
   PlanOptions plan_;
   DeviceOption host_;
   std::optional<std::string> rows_, device_;
+  bool counters_ = false;
 };
 
 }  // namespace

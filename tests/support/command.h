@@ -6,12 +6,16 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/temporary_directory.h"
@@ -46,7 +50,32 @@ class Command {
   // An empty variable is one that is not set. `stdout_path`: instead of capturing standard output.
   CommandResult run(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& variables = {},
                     const std::string& stdout_path = "") const {
-    const std::filesystem::path out = home_.path() / ".out", err = home_.path() / ".err";
+    return wait(start(arguments, variables, stdout_path), stdout_path);
+  }
+
+  // The same, interrupted (SIGINT) as soon as the condition holds.
+  CommandResult interrupt_when(const std::vector<std::string>& arguments, const std::function<bool()>& condition) const {
+    const pid_t process = start(arguments, {}, "");
+    siginfo_t ended{};
+    while (!condition()) {
+      ::waitid(P_PID, static_cast<id_t>(process), &ended, WEXITED | WNOHANG | WNOWAIT);
+      if (ended.si_pid != 0) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(ended.si_pid, 0) << "it ended before";
+    ::kill(process, SIGINT);
+    return wait(process, "");
+  }
+
+  const std::filesystem::path& home() const { return home_.path(); }
+
+ private:
+  std::filesystem::path out_path() const { return home_.path() / ".out"; }
+  std::filesystem::path err_path() const { return home_.path() / ".err"; }
+
+  pid_t start(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& variables,
+              const std::string& stdout_path) const {
+    const std::filesystem::path out = out_path(), err = err_path();
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
@@ -66,14 +95,16 @@ class Command {
         ::posix_spawn(&process, HEADNORM_COMMAND, &actions, nullptr, pointers(words).data(), pointers(assignments).data());
     posix_spawn_file_actions_destroy(&actions);
     EXPECT_EQ(spawned, 0) << HEADNORM_COMMAND;
-    int status = 0;
-    if (spawned == 0) ::waitpid(process, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, stdout_path.empty() ? read_whole(out) : "", read_whole(err)};
+    return spawned == 0 ? process : 0;
   }
 
-  const std::filesystem::path& home() const { return home_.path(); }
+  CommandResult wait(pid_t process, const std::string& stdout_path) const {
+    int status = 0;
+    if (process > 0) ::waitpid(process, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, stdout_path.empty() ? read_whole(out_path()) : "",
+            read_whole(err_path())};
+  }
 
- private:
   static std::vector<char*> pointers(std::vector<std::string>& words) {
     std::vector<char*> list;
     for (std::string& word : words) list.push_back(word.data());

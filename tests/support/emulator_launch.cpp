@@ -31,7 +31,7 @@ emulator::Model emulated_model(const Target& target) {
 }
 
 Result<emulator::Counters> run_emulated(const Artifact& artifact, const Plan& plan, LaunchTensors& tensors,
-                                        const emulator::LaunchOptions& options) {
+                                        const emulator::LaunchOptions& options, std::int64_t grid) {
   emulator::Device device(emulated_model(plan.target));
   const auto module = device.load(artifact.bytes);
   if (!module.ok()) return internal_error(module.message());
@@ -53,7 +53,7 @@ Result<emulator::Counters> run_emulated(const Artifact& artifact, const Plan& pl
   }
   const std::string name = (*module)->kernel_names()[0];
   emulator::LaunchShape shape;
-  shape.grid.x = static_cast<std::uint32_t>(tile_count(plan, tensors.rows()));
+  shape.grid.x = static_cast<std::uint32_t>(grid != 0 ? grid : tile_count(plan, tensors.rows()));
   shape.block.x = static_cast<std::uint32_t>(plan.gpu().block_threads);
   shape.dynamic_shared_bytes = static_cast<std::uint64_t>(plan.gpu().dynamic_shared_bytes);
   const emulator::LaunchResult result =

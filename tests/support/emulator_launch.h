@@ -12,8 +12,9 @@ namespace headnorm::test {
 // The smallest emulated device that the target runs on.
 emulator::Model emulated_model(const Target& target);
 
-// All blocks of the launch. Error: what is wrong with the module, or the first fault. Outputs go back into the tensors.
+// All blocks of the launch, or `grid` of a persistent kernel (0: one for each tile). Error: what is wrong with the module, or the
+// first fault. Outputs go back into the tensors.
 Result<emulator::Counters> run_emulated(const Artifact& artifact, const Plan& plan, LaunchTensors& tensors,
-                                        const emulator::LaunchOptions& options);
+                                        const emulator::LaunchOptions& options, std::int64_t grid = 0);
 
 }  // namespace headnorm::test

@@ -201,6 +201,17 @@ TEST_F(CudaDeviceTest, RefusesKernelsOfOtherTargets) {
   EXPECT_TRUE(device_->load(artifact_for(older), older).ok());
 }
 
+TEST_F(CudaDeviceTest, PtxNewerThanTheDriverIsRefusedWithBothVersions) {
+  Target newer = device_->info().target;
+  newer.ptx = 90;
+  const Plan plan = plan_for(newer);
+  const auto kernel = device_->load(artifact_for(plan), plan);
+  ASSERT_FALSE(kernel.ok());
+  EXPECT_NE(kernel.error().message.find("PTX 9.0"), std::string::npos) << kernel.error().message;
+  EXPECT_NE(kernel.error().message.find("PTX 8.7"), std::string::npos) << kernel.error().message;
+  EXPECT_NE(kernel.error().remedy.find(to_text(device_->info().target)), std::string::npos) << kernel.error().remedy;
+}
+
 // The compiled kernel's own limits are asked for, not only the plan's.
 TEST_F(CudaDeviceTest, RefusesBlocksThatTheFunctionCannotHave) {
   const Plan plan = plan_for(device_->info().target);
