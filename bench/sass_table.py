@@ -2,7 +2,8 @@
 """What ptxas makes of the kernels of every preset: registers, spills, and the SASS instructions with the widths of their accesses.
 
 Needs ptxas (CUDA toolkit) in PATH or --ptxas, and nvdisasm: in PATH, by --nvdisasm, or from the PyPI package nvidia-cuda-nvdisasm.
-Nothing here is a measurement of time. Writes a Markdown table to standard output, and with --json FILE all of it as JSON.
+Nothing here is a measurement of time. Writes a Markdown table to standard output, with registers, bytes spilled and SASS instructions
+of each target and the accesses of the first one; with --json FILE all of it as JSON.
 
     bench/sass_table.py --headnorm build/release/cli/headnorm --targets sm_80,sm_90,sm_100,sm_120
 """
@@ -66,17 +67,21 @@ def count_sass(text):
     return len(opcodes), counts, widths
 
 
-def examine(tools, preset, options, target, directory):
+def examine(tools, preset, options, target, directory, known):
+    """The row of one kernel; `known` has those of the kernels before, by spec and target: presets share shapes."""
     ptx, cubin = os.path.join(directory, "kernel.ptx"), os.path.join(directory, "kernel.cubin")
     made = json.loads(
         run([tools.headnorm, "generate", "--preset", preset, "--target", target, "--emit", "ptx", "-o", ptx, "--json", *options]).stdout
     )
+    key = (made["spec"], target)
+    if key in known:
+        return known[key] | {"preset": preset}
     arch = target.split("+")[0]
     log = run([tools.ptxas, "-v", f"-arch={arch}", ptx, "-o", cubin]).stderr
     registers = int(re.search(r"Used (\d+) registers", log).group(1))
     spilled = sum(int(n) for n in re.findall(r"(\d+) bytes spill", log))
     instructions, counts, widths = count_sass(run([tools.nvdisasm, cubin]).stdout)
-    return {
+    known[key] = {
         "preset": preset,
         "target": target,
         "spec": made["spec"],
@@ -89,10 +94,31 @@ def examine(tools, preset, options, target, directory):
         "shuffles": counts["SHFL"],
         "barriers": counts["BAR"],
     }
+    return known[key]
 
 
 def accesses(widths):
     return ", ".join(f"{n} × {width} B" for width, n in widths.items()) or "none"
+
+
+def print_table(rows, targets):
+    """A line for each kernel (presets of one shape have one), a column for each target."""
+    kernels = {}
+    for row in rows:
+        names, by_target = kernels.setdefault((row["variant"], row["spec"]), ([], {}))
+        if row["preset"] not in names:
+            names.append(row["preset"])
+        by_target[row["target"]] = row
+    print("| preset | kernel | " + " | ".join(targets) + " | loads | stores | shuffles | barriers |")
+    print("| --- | --- | " + "---: | " * len(targets) + "--- | --- | ---: | ---: |")
+    for (variant, _), (names, by_target) in kernels.items():
+        cells = [f"{r['registers']} / {r['spill_bytes']} / {r['instructions']}" for r in (by_target[t] for t in targets)]
+        first = by_target[targets[0]]
+        name = names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+        print(
+            f"| {name} | {variant} | {' | '.join(cells)} | {accesses(first['loads'])} | {accesses(first['stores'])} | "
+            f"{first['shuffles']} | {first['barriers']} |"
+        )
 
 
 def main():
@@ -110,28 +136,18 @@ def main():
         sys.exit("sass_table: there is no nvdisasm: pip install nvidia-cuda-nvdisasm, or name it with --nvdisasm")
     presets = tools.presets.split(",") if tools.presets else None
     if presets is None:
-        presets = [p["name"] for p in json.loads(run([tools.headnorm, "presets", "--json"]).stdout)["presets"]]
+        listed = json.loads(run([tools.headnorm, "presets", "--json"]).stdout)["presets"]
+        presets = [preset["name"] for preset in listed if preset["supported"]]
 
-    rows = []
+    rows, known = [], {}
     with tempfile.TemporaryDirectory() as directory:
         for variant, options in VARIANTS.items():
             for preset in presets:
                 for target in tools.targets.split(","):
-                    rows.append({"variant": variant} | examine(tools, preset, options, target, directory))
+                    rows.append({"variant": variant} | examine(tools, preset, options, target, directory, known))
                 if sys.stderr.isatty():
                     print(f"\r{len(rows)} kernels", end="", file=sys.stderr)
-    # Presets of one shape have one kernel.
-    kernels = {}
-    for row in rows:
-        kernels.setdefault((row["variant"], row["spec"], row["target"]), (row, []))[1].append(row["preset"])
-    print("| kernel | target | registers | spills | SASS | loads | stores | shuffles | barriers |")
-    print("| --- | --- | ---: | ---: | ---: | --- | --- | ---: | ---: |")
-    for (variant, _, target), (row, names) in kernels.items():
-        name = names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-        print(
-            f"| {name}, {variant} | {target} | {row['registers']} | {row['spill_bytes']} | {row['instructions']} | "
-            f"{accesses(row['loads'])} | {accesses(row['stores'])} | {row['shuffles']} | {row['barriers']} |"
-        )
+    print_table(rows, tools.targets.split(","))
     if tools.json:
         with open(tools.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)

@@ -19,6 +19,7 @@ void add_host(const HostPlan& shape, Json& json) {
   json["rows_per_block"] = shape.rows_per_block;
   json["tile_parts"] = shape.tile_parts;
   json["accumulators"] = shape.accumulators;
+  json["registers"] = shape.registers;
   json["y_alignment"] = shape.y_alignment;
 }
 

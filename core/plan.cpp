@@ -34,6 +34,7 @@ Error plan_rules::fixed_by_mode(std::string field, std::string value, std::strin
 
 namespace {
 
+constexpr std::int64_t kWorkRegisters = 6;    // vector registers of a line: what is loaded, weights, scalars
 constexpr int kMaxUnrolledLines = 16;         // lines of a part written as straight code
 constexpr std::int64_t kMaxTileVectors = 64;  // f32 vectors of a tile of several parts: straight code, too
 constexpr int kMaxTileParts = 16;
@@ -70,7 +71,7 @@ Result<void> check_host_order(const HostSchedule& s, const HostSchedule& fixed) 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Vector registers that forms with kept values have room for.
-std::int64_t register_room(const Plan& plan) { return plan.target.vector_registers() - 6; }
+std::int64_t register_room(const Plan& plan) { return plan.target.vector_registers() - kWorkRegisters; }
 
 // Short parts spend their time on sums and roots, one of each for every part: a tile shares them.
 int default_heads(std::int64_t part_elements, const Target& target) {
@@ -98,6 +99,14 @@ int tile_parts(const Plan& plan, const HostSchedule& s, int lanes) {
 // Vector registers that a tile takes between the sweeps: one per `lanes` elements and value.
 std::int64_t kept_registers(const Plan& plan, const HostPlan& shape) {
   return kept_values(plan.spec) * ceil_div(shape.tile_parts * plan.part_elements, shape.lanes);
+}
+
+// What the form keeps, the partial sums, and what a line in work takes.
+int estimate_registers(const Plan& plan, const HostPlan& shape, HostForm form) {
+  const bool keeps = form == HostForm::reg || form == HostForm::rot;
+  const int sums = shape.accumulators * shape.tile_parts;
+  const std::int64_t wanted = (keeps ? kept_registers(plan, shape) : 0) + sums + kWorkRegisters;
+  return static_cast<int>(std::min<std::int64_t>(wanted, plan.target.vector_registers()));
 }
 
 // Streaming stores need lines without a rest, in every tile and every row.
@@ -219,6 +228,7 @@ Result<void> plan_host(Plan& plan) {
   } else {
     shape.y_alignment = 1;
   }
+  shape.registers = estimate_registers(plan, shape, s.form);
   plan.schedule = s;
   plan.shape = shape;
   return {};

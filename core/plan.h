@@ -34,6 +34,7 @@ struct HostPlan {
   // hold elements of several parts. split: the last tile of a row may have fewer parts; a block begins where a tile does.
   int tile_parts = 1;
   int accumulators = 0;  // of a part
+  int registers = 0;     // vector registers in use at a time, estimated: a kept part, sums, and those of work
   int y_alignment = 0;   // bytes that y, residual_out and their strides must be multiples of (1: any)
 };
 
