@@ -52,7 +52,7 @@ class RunVerb final : public Verb {
     HEADNORM_TRY(const LaunchReport prepared, runtime.prepare(shape.spec, std::max<std::int64_t>(1, tensors.arguments.rows)));
     HEADNORM_TRY(const double time_us, launch(runtime, *device, shape.spec, tensors.arguments));
     HEADNORM_CHECK(store_outputs(*device, shape.spec, files_, tensors, input.shape));
-    return make_report(shape.spec, tensors.arguments.rows, prepared, time_us);
+    return make_report(device->info(), shape.spec, tensors.arguments.rows, prepared, time_us);
   }
 
  private:
@@ -78,8 +78,10 @@ class RunVerb final : public Verb {
     return times_us[static_cast<std::size_t>(launches / 2)];
   }
 
-  Report make_report(const KernelSpec& spec, std::int64_t rows, const LaunchReport& launched, double time_us) const {
+  Report make_report(const DeviceInfo& device, const KernelSpec& spec, std::int64_t rows, const LaunchReport& launched,
+                     double time_us) const {
     const double gb_per_s = static_cast<double>(minimum_traffic(spec).total_bytes(rows)) / time_us / 1e3;
+    const char* const whose = device.kind == "emulator" ? " of this processor, not of a GPU" : "";
     Report report;
     report.document = {{"served", to_text(launched.served)},
                        {"record", launched.record},
@@ -93,7 +95,7 @@ class RunVerb final : public Verb {
                                 {"schedule", to_text(launched.schedule)},
                                 {"spec", to_text(spec)},
                                 {"rows", fmt::to_string(rows)},
-                                {"time", fmt::format("{:.2f} us, {:.1f} GB/s", time_us, gb_per_s)},
+                                {"time", fmt::format("{:.2f} us, {:.1f} GB/s{}", time_us, gb_per_s, whose)},
                                 {"output", *files_.output}});
     return report;
   }

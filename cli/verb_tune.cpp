@@ -136,6 +136,8 @@ class TuneVerb final : public Verb {
     if (!tuned.results.empty()) report.text = table.render();
     for (const TunedRow& row : tuned.results)
       report.text += fmt::format("{}  {}\n", row.record.id.substr(0, 8), to_text(row.record.schedule));
+    if (!tuned.results.empty() && tuned.results.front().record.evidence == Evidence::emulated)
+      report.text += "A dry run: an emulated device has no times, and no measured or predicted record gives way to these.\n";
     if (!tuned.interrupted) return report;
     report.exit_code = kExitInterrupted;
     report.error = environment_error("interrupted by a signal", "the same command resumes where this one stopped");

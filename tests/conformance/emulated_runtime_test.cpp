@@ -210,6 +210,23 @@ TEST_F(EmulatedRuntime, DevicesThatShareADatabaseHaveImagesOfTheirOwn) {
   }
 }
 
+TEST_F(EmulatedRuntime, ImagesRunOnLaterArchitecturesUnlessTheyAreOfOneAlone) {
+  const struct {
+    const char *model, *target;
+    bool runs;
+  } kCases[] = {{"a100", "sm_80", true},   {"a100", "sm_86", false},   {"h200", "sm_86", true},    {"h200", "sm_90a", true},
+                {"b200", "sm_90a", false}, {"b200", "sm_100a", true},  {"rtx5090", "sm_90", true}, {"rtx5090", "sm_100a", false},
+                {"b200", "sm_120", false}, {"rtx5090", "sm_120", true}};
+  for (const auto& c : kCases) {
+    const auto on = emulated(c.model);
+    const Plan plan = *make_plan(spec_, tuned_schedule(on->info().target), *parse_target(c.target));
+    const auto loaded = on->load(*backend_->compile(plan), plan);
+    EXPECT_EQ(loaded.ok(), c.runs) << c.target << " on " << c.model;
+    if (loaded.ok()) continue;
+    EXPECT_NE(loaded.error().message.find(c.target), std::string::npos) << loaded.error().message;
+  }
+}
+
 TEST_F(EmulatedRuntime, TheSameNameWithAnotherNumberOfMultiprocessorsIsAnotherDevice) {
   const auto on = emulated("h200");
   const auto db = database();
