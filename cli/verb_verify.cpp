@@ -42,6 +42,10 @@ class Coverage {
       count("form", to_text(host->form));
       count("store", to_text(host->store));
     }
+    if (const auto* gpu = std::get_if<GpuSchedule>(&plan.schedule)) {
+      count("residency", to_text(gpu->residency));
+      count("grid", to_text(gpu->grid));
+    }
   }
 
   Json json() const {

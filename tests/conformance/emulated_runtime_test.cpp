@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -112,6 +113,72 @@ TEST_F(EmulatedRuntime, ACaptureOfAPreparedKernelIsOneLaunchAndReplaysTheSameBit
   ASSERT_TRUE(runtime.run(spec_, direct.arguments).ok());
   capture.replay();
   EXPECT_EQ(replayed.read(), direct.read());
+}
+
+// x[i] = n, and sum[i] += y[i] * n, of 256 elements.
+constexpr const char* kNeighbours = R"(.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry produce(.param .u64 x, .param .f32 n)
+{
+	.reg .f32 %n; .reg .b32 %i; .reg .b64 %x, %offset;
+	ld.param.u64 %x, [x];
+	ld.param.f32 %n, [n];
+	mov.u32 %i, %tid.x;
+	mul.wide.u32 %offset, %i, 4;
+	add.u64 %x, %x, %offset;
+	st.global.f32 [%x], %n;
+	ret;
+}
+.visible .entry consume(.param .u64 y, .param .u64 sum, .param .f32 n)
+{
+	.reg .f32 %n, %v, %s; .reg .b32 %i; .reg .b64 %y, %sum, %offset;
+	ld.param.u64 %y, [y];
+	ld.param.u64 %sum, [sum];
+	ld.param.f32 %n, [n];
+	mov.u32 %i, %tid.x;
+	mul.wide.u32 %offset, %i, 4;
+	add.u64 %y, %y, %offset;
+	add.u64 %sum, %sum, %offset;
+	ld.global.f32 %v, [%y];
+	ld.global.f32 %s, [%sum];
+	fma.rn.f32 %s, %v, %n, %s;
+	st.global.f32 [%sum], %s;
+	ret;
+}
+)";
+
+// y is the sign of x, which changes: the sum counts the launches between their own producer and consumer.
+TEST_F(EmulatedRuntime, ProducerNormAndConsumerOfOneStreamKeepTheirOrder) {
+  constexpr int kTimes = 10000;
+  const auto on = emulated("h200");
+  KernelSpec spec = spec_;
+  spec.eps = 0;
+  Runtime runtime(*on, nullptr, backend_.get());
+  Tensors tensors(*on, spec, 1, x_), sum(*on, spec, 1, std::vector<float>(256, 0));
+  ASSERT_TRUE(runtime.prepare(spec, tensors.arguments).ok());
+  Capture client;
+  tensors.arguments.stream = client.stream();
+  void *module = nullptr, *produce = nullptr, *consume = nullptr;
+  ASSERT_EQ(driver_call("cuModuleLoadData", &module, kNeighbours), 0);
+  ASSERT_EQ(driver_call("cuModuleGetFunction", &produce, module, "produce"), 0);
+  ASSERT_EQ(driver_call("cuModuleGetFunction", &consume, module, "consume"), 0);
+  const auto launch = [&](void* function, void** parameters) {
+    return driver_call("cuLaunchKernel", function, 1u, 1u, 1u, 256u, 1u, 1u, 0u, client.stream(), parameters,
+                       static_cast<void**>(nullptr));
+  };
+  void *x = tensors.x.address(), *y = tensors.y.address(), *total = sum.x.address();
+  for (int i = 0; i < kTimes; ++i) {
+    float n = (i % 3 == 0 ? -1.0f : 1.0f) * std::ldexp(1.0f, i % 20), sign = i % 3 == 0 ? -1.0f : 1.0f;
+    void *produced[] = {&x, &n}, *consumed[] = {&y, &total, &sign};
+    ASSERT_EQ(launch(produce, produced), 0);
+    ASSERT_TRUE(runtime.run(spec, tensors.arguments).ok());
+    ASSERT_EQ(launch(consume, consumed), 0);
+  }
+  ASSERT_EQ(driver_call("cuStreamSynchronize", client.stream()), 0);
+  std::vector<float> sums(256);
+  ASSERT_TRUE(on->copy_out(sums.data(), total, sums.size() * sizeof(float)).ok());
+  EXPECT_EQ(sums, std::vector<float>(256, kTimes));
 }
 
 TEST_F(EmulatedRuntime, WithoutPrepareACaptureGetsAClearErrorAndIsNotSpoilt) {

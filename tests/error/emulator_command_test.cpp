@@ -74,6 +74,7 @@ TEST_F(EmulatorCommand, VerifyIsRightOnEveryModel) {
                                   "seednorm", "--device", std::string("emulator:") + model});
     EXPECT_GE(document["cases"].get<int>(), 10) << model;
     EXPECT_EQ(document["failed"], 0) << document.dump(2);
+    for (const char* choice : {"residency", "grid"}) EXPECT_TRUE(document["coverage"].contains(choice)) << choice;
   }
 }
 
