@@ -16,14 +16,6 @@ namespace {
 constexpr std::uint64_t kSectorBytes = 32;
 constexpr std::uint64_t kSeed = 1;
 
-// The smallest device that the target runs on.
-emulator::Model model_for(const Target& target) {
-  for (emulator::Model model : emulator::all_models()) {
-    if (target.sm <= emulator::device_model(model).sm) return model;
-  }
-  return emulator::all_models().back();
-}
-
 // The operands of one launch in the device's memory, and its parameters.
 class CountedLaunch {
  public:
@@ -112,16 +104,25 @@ Json counters_json(const emulator::Counters& counters, const Plan& plan, std::in
 
 }  // namespace
 
-Result<Json> count_launch(CodegenBackend& backend, const Plan& plan, std::int64_t rows) {
+emulator::Model smallest_model(const Target& target) {
+  for (emulator::Model model : emulator::all_models()) {
+    if (target.sm <= emulator::device_model(model).sm) return model;
+  }
+  return emulator::all_models().back();
+}
+
+Result<Json> count_launch(CodegenBackend& backend, const Plan& plan, std::int64_t rows, emulator::Model model) {
   if (plan.target.kind != TargetKind::gpu)
-    return user_error(fmt::format("--counters counts what a GPU does; the target is {}", to_text(plan.target)),
+    return user_error(fmt::format("what a launch does is counted for GPUs; the target is {}", to_text(plan.target)),
                       "give --target sm_90, say");
   rows = std::clamp<std::int64_t>(rows, 1, kMostCountedRows);
   HEADNORM_TRY(const Artifact artifact, backend.compile(plan));
-  const emulator::Model model = model_for(plan.target);
   emulator::Device device(model);
   const auto module = device.load(artifact.bytes);
-  if (!module.ok()) return internal_error("the emulator refuses the kernel: " + module.message());
+  if (!module.ok())
+    return user_error(
+        "the emulated device does not take the kernel: " + module.message(),
+        fmt::format("leave --device out, or use emulator:{}", emulator::device_model(smallest_model(plan.target)).slug));
   CountedLaunch launch(device, plan, rows);
   emulator::LaunchShape shape;
   shape.grid.x = static_cast<std::uint32_t>(tile_count(plan, rows));

@@ -13,7 +13,6 @@
 #include "cli/suggest.h"
 #include "cli/text_option.h"
 #include "core/text.h"
-#include "emulator/device_model.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/host/host_device.h"
 
@@ -86,17 +85,10 @@ Result<CudaDriverOptions> emulator_driver() {
 }
 
 Result<std::unique_ptr<Device>> open_emulator(const std::string& name) {
-  const std::size_t colon = name.find(':');
-  const std::string slug = colon == std::string::npos ? kDefaultModel : name.substr(colon + 1);
-  const std::optional<emulator::Model> model = emulator::parse_model(slug);
-  if (!model) {
-    std::string choices;
-    for (emulator::Model known : emulator::all_models()) choices += fmt::format(" emulator:{}", emulator::device_model(known).slug);
-    return user_error(fmt::format("--device {}: '{}' is no model of the emulator", name, slug), "use one of" + choices);
-  }
+  HEADNORM_TRY(const emulator::Model model, parse_emulator(name));
   HEADNORM_TRY(const CudaDriverOptions options, emulator_driver());
-  return make_cuda_device(options,
-                          static_cast<int>(std::ranges::find(emulator::all_models(), *model) - emulator::all_models().begin()));
+  const auto models = emulator::all_models();
+  return make_cuda_device(options, static_cast<int>(std::ranges::find(models, model) - models.begin()));
 }
 
 Result<int> parse_threads(const std::optional<std::string>& text) {
@@ -125,6 +117,15 @@ Result<std::unique_ptr<Device>> open_device(const DeviceOption& option) {
   if (kind == "model") return not_this_device(name);
   return user_error(fmt::format("'{}' is not a device", name),
                     suggestion(name, device_names()) + "use --device host; 'headnorm devices' lists what there is");
+}
+
+Result<emulator::Model> parse_emulator(const std::string& device) {
+  const std::size_t colon = device.find(':');
+  const std::string slug = colon == std::string::npos ? kDefaultModel : device.substr(colon + 1);
+  if (const std::optional<emulator::Model> model = emulator::parse_model(slug)) return *model;
+  std::string choices;
+  for (emulator::Model known : emulator::all_models()) choices += fmt::format(" emulator:{}", emulator::device_model(known).slug);
+  return user_error(fmt::format("--device {}: '{}' is no model of the emulator", device, slug), "use one of" + choices);
 }
 
 Result<std::vector<DeviceInfo>> list_emulated_devices() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/report.h"
+#include "emulator/device_model.h"
 #include "runtime/device.h"
 
 namespace CLI {
@@ -24,6 +25,9 @@ struct DeviceOption {
 
 // Errors: no such kind of device (user); a kind that this version does not run on, or that is missing here (environment).
 Result<std::unique_ptr<Device>> open_device(const DeviceOption& option);
+
+// "emulator" or "emulator:MODEL". Error (user): no such model.
+Result<emulator::Model> parse_emulator(const std::string& device);
 
 // One for each model of the emulator. Error (environment): its library is not there.
 Result<std::vector<DeviceInfo>> list_emulated_devices();

@@ -42,9 +42,11 @@ Result<RooflineDevice> measure_host(const DeviceOption& option) {
                         .source = "a plain copy on this machine, measured now"};
 }
 
+bool is_emulator(const std::string& device) { return device.substr(0, device.find(':')) == "emulator"; }
+
 // "host", "model:h200", or all that need no measuring.
 Result<std::vector<RooflineDevice>> choose_devices(const std::optional<std::string>& text, const DeviceOption& host) {
-  if (!text) return device_models();
+  if (!text || is_emulator(*text)) return device_models();
   if (*text == "host") {
     HEADNORM_TRY(const RooflineDevice device, measure_host(host));
     return std::vector{device};
@@ -123,7 +125,8 @@ class ExplainVerb final : public Verb {
   void declare(CLI::App& command) override {
     plan_.declare(command);
     add_text_option(command, "--rows", rows_, "R", "row count of the totals (the preset's, or 4096)");
-    add_text_option(command, "--device", device_, "MODEL", "a model ('model:h200'), or host (the models)");
+    add_text_option(command, "--device", device_, "MODEL",
+                    "a model ('model:h200') or host (the models); emulator:MODEL: to count on");
     add_text_option(command, "--threads", host_.threads, "N", "threads of the host's copy (one per core)");
     command.add_flag("--counters", counters_, "run a launch on an emulated GPU, and count");
     shape_.declare(command);
@@ -131,7 +134,13 @@ class ExplainVerb final : public Verb {
 
   Result<Report> run(const Context&) override {
     HEADNORM_TRY(const Shape shape, make_shape(shape_));
-    HEADNORM_TRY(const AskedPlan asked, read_plan_options(shape.spec, plan_));
+    std::optional<emulator::Model> model;
+    if (device_ && is_emulator(*device_)) {
+      HEADNORM_TRY(model, parse_emulator(*device_));
+    }
+    PlanOptions options = plan_;
+    if (model && options.target == PlanOptions().target) options.target = fmt::format("sm_{}", emulator::device_model(*model).sm);
+    HEADNORM_TRY(const AskedPlan asked, read_plan_options(shape.spec, options));
     HEADNORM_TRY(const std::int64_t rows, choose_rows(shape));
     HEADNORM_TRY(const std::vector<RooflineDevice> devices, choose_devices(device_, host_));
     HEADNORM_TRY(const Work work, count_work(shape.spec));
@@ -142,9 +151,9 @@ class ExplainVerb final : public Verb {
     report.document["bytes"] = bytes_json(work, rows);
     report.document["operations"] = operations_json(work, rows);
     report.document["roofline"] = roofline_json(devices, work, rows);
-    if (plan.ok() && counters_) {
+    if (plan.ok() && (counters_ || model)) {
       const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
-      HEADNORM_TRY(report.document["counters"], count_launch(*backend, *plan, rows));
+      HEADNORM_TRY(report.document["counters"], count_launch(*backend, *plan, rows, model ? *model : smallest_model(plan->target)));
     }
     if (!plan.ok()) {
       const std::vector<NearbySchedule> nearby = nearby_schedules(shape.spec, asked.schedule, asked.target);

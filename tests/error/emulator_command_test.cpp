@@ -162,6 +162,18 @@ TEST_F(EmulatorCommand, CountersOfEveryKeyAndNoMoreTrafficThanTheFormula) {
   }
 }
 
+TEST_F(EmulatorCommand, CountersOfADeviceAreOfItsTarget) {
+  const json document = answer({"explain", "--width", "128", "--device", "emulator:b200"});
+  EXPECT_EQ(document["target"], "sm_100");
+  EXPECT_EQ(document["counters"]["device"], "b200");
+  const json older = answer({"explain", "--width", "128", "--device", "emulator:b200", "--target", "sm_80"});
+  EXPECT_EQ(older["target"], "sm_80");
+  EXPECT_EQ(older["counters"]["device"], "b200");
+  const CommandResult result = command_.run({"explain", "--width", "128", "--device", "emulator:a100", "--target", "sm_90"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.err.find("emulator:h200"), std::string::npos) << result.err;
+}
+
 TEST_F(EmulatorCommand, CountersAreOfGpuTargets) {
   const CommandResult result = command_.run({"explain", "--width", "128", "--target", "x86-64-v3", "--counters"});
   EXPECT_EQ(result.exit_code, 2);
