@@ -52,8 +52,8 @@ double loops(const Plan& plan, const GpuPlan& shape, const Element& element) {
 int loaded_partials(const Plan& plan, const GpuPlan& shape) {
   constexpr int kMost = 16;
   const auto of = [&](std::int64_t parts) {
-    const int partials = (parts > 1 ? shape.over_group : shape.over_part).partials;
-    return partials > 1 && partials <= 2 * kMost ? partials : 0;
+    const GpuReduction& reduction = parts > 1 ? shape.over_group : shape.over_part;
+    return reduction.partials > 1 && reduction.unrolled() ? reduction.partials : 0;
   };
   const int loaded = of(plan.parts_per_head) + (plan.spec.has_gate() ? of(plan.parts_per_seed) : 0);
   return loaded <= kMost ? loaded : 0;

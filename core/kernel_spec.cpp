@@ -61,13 +61,20 @@ Result<Mode> parse_mode(std::string_view text) {
   return text::parse_enum(text, "mode", std::array{Mode::standard, Mode::batch_invariant, Mode::safe_range});
 }
 
-std::vector<std::int64_t> nearest_divisors(std::int64_t width, std::int64_t wanted, int count) {
+namespace {
+
+std::vector<std::int64_t> divisors_of(std::int64_t width) {
   std::vector<std::int64_t> divisors;
   for (std::int64_t i = 1; i * i <= width; ++i) {
     if (width % i != 0) continue;
     divisors.push_back(i);
     if (i != width / i) divisors.push_back(width / i);
   }
+  return divisors;
+}
+
+// The `count` nearest to `wanted` in ratio, the smallest first.
+std::vector<std::int64_t> nearest_of(std::vector<std::int64_t> divisors, std::int64_t wanted, int count) {
   const double target = std::log2(static_cast<double>(std::max<std::int64_t>(wanted, 1)));
   auto distance = [&](std::int64_t d) { return std::fabs(std::log2(static_cast<double>(d)) - target); };
   std::sort(divisors.begin(), divisors.end(),
@@ -75,6 +82,12 @@ std::vector<std::int64_t> nearest_divisors(std::int64_t width, std::int64_t want
   if (divisors.size() > static_cast<std::size_t>(count)) divisors.resize(static_cast<std::size_t>(count));
   std::sort(divisors.begin(), divisors.end());
   return divisors;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> nearest_divisors(std::int64_t width, std::int64_t wanted, int count) {
+  return nearest_of(divisors_of(width), wanted, count);
 }
 
 namespace {
@@ -118,16 +131,19 @@ Result<void> check_numbers(const KernelSpec& spec) {
   return {};
 }
 
+bool nest(std::int64_t seeds, std::int64_t heads) { return heads % seeds == 0 || seeds % heads == 0; }
+
 Result<void> check_seed_heads(const KernelSpec& spec) {
   if (!spec.has_gate()) return {};
   const std::int64_t heads = spec.heads(), seeds = spec.seed_heads;
-  if (seeds < 1 || spec.width % seeds != 0)
-    return user_error(fmt::format("{} seed heads do not divide width {}", seeds, spec.width),
-                      fmt::format("give --seed-heads {} (per head) or 1 (over the width)", heads));
-  if (heads % seeds != 0 && seeds % heads != 0)
-    return user_error(fmt::format("{} seed heads and {} heads do not nest", seeds, heads),
-                      fmt::format("give --seed-heads a divisor or a multiple of {}", heads));
-  return {};
+  const bool divides = seeds >= 1 && spec.width % seeds == 0;
+  if (divides && nest(seeds, heads)) return {};
+  std::vector<std::int64_t> choices = divisors_of(spec.width);
+  std::erase_if(choices, [&](std::int64_t choice) { return !nest(choice, heads); });
+  const std::string remedy = fmt::format("the nearest --seed-heads that fit: {} ({}: one a head, 1: over the width)",
+                                         fmt::join(nearest_of(std::move(choices), seeds, 4), ", "), heads);
+  if (!divides) return user_error(fmt::format("{} seed heads do not divide width {}", seeds, spec.width), remedy);
+  return user_error(fmt::format("{} seed heads and {} heads do not nest: neither divides the other", seeds, heads), remedy);
 }
 
 // The number with the shortest text that is the same in f32, in which it is used. -0 is 0.
@@ -201,16 +217,17 @@ std::string to_text(const KernelSpec& spec) {
 
 Result<KernelSpec> parse_spec(std::string_view text) {
   KernelSpec spec;
-  bool has_head_size = false, has_seed_heads = false;
+  bool has_width = false, has_head_size = false, has_seed_heads = false;
   HEADNORM_CHECK(text::for_each_field(text, "spec", [&](std::string_view key, std::string_view value) -> Result<void> {
     // "form:dtype" for weight and residual
     const std::size_t colon = value.find(':');
     const std::string_view form = value.substr(0, colon);
     const std::string_view dtype = colon == std::string_view::npos ? "" : value.substr(colon + 1);
     if (key == "width") {
-      HEADNORM_TRY(spec.width, text::parse_integer(value, "width"));
+      HEADNORM_TRY(spec.width, text::parse_integer(value, "width", "4096"));
+      has_width = true;
     } else if (key == "head_size") {
-      HEADNORM_TRY(spec.head_size, text::parse_integer(value, "head size"));
+      HEADNORM_TRY(spec.head_size, text::parse_integer(value, "head size", "256"));
       has_head_size = true;
     } else if (key == "x") {
       HEADNORM_TRY(spec.x_dtype, parse_dtype(value));
@@ -222,7 +239,7 @@ Result<KernelSpec> parse_spec(std::string_view text) {
         HEADNORM_TRY(spec.weight_dtype, parse_dtype(dtype));
       }
     } else if (key == "eps") {
-      HEADNORM_TRY(spec.eps, text::parse_number(value, "eps"));
+      HEADNORM_TRY(spec.eps, text::parse_number(value, "eps", "1e-6"));
     } else if (key == "weight_offset") {
       HEADNORM_TRY(spec.weight_offset, text::parse_number(value, "weight offset"));
     } else if (key == "residual") {
@@ -235,7 +252,7 @@ Result<KernelSpec> parse_spec(std::string_view text) {
     } else if (key == "gate") {
       HEADNORM_TRY(spec.gate, parse_gate(value));
     } else if (key == "seed_heads") {
-      HEADNORM_TRY(spec.seed_heads, text::parse_integer(value, "seed heads"));
+      HEADNORM_TRY(spec.seed_heads, text::parse_integer(value, "seed heads", "16"));
       has_seed_heads = true;
     } else if (key == "seed_scale") {
       HEADNORM_TRY(spec.seed_scale, text::parse_number(value, "seed scale"));
@@ -253,6 +270,8 @@ Result<KernelSpec> parse_spec(std::string_view text) {
                         "seed_scale, sigma, rounding, norm_input, mode");
     return {};
   }));
+  if (!has_width)
+    return user_error(fmt::format("the spec text '{}' has no width", text), "add width=D, e.g. width=4096,head_size=256");
   if (!has_head_size) {
     HEADNORM_TRY(spec.head_size, auto_head_size(spec.width));
   }

@@ -50,7 +50,7 @@ enum class Mode : std::uint8_t {
   standard,         // text "default": the order of sums is the schedule's, and squares must stay within f32
   batch_invariant,  // spec and target alone fix the order of sums: all schedules give the same bits, at the price of a smaller
                     // search
-  safe_range,       // the statistic of scaled values, right for every finite f32 input, at the price of a third sweep
+  safe_range,       // the statistic of scaled values, right where squares leave f32, at the price of a third sweep
 };
 
 struct KernelSpec {

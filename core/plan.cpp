@@ -151,63 +151,68 @@ HostPlan plan_lines(const Plan& plan, HostSchedule& s) {
   return shape;
 }
 
-Result<void> plan_host(Plan& plan) {
-  const KernelSpec& spec = plan.spec;
-  HostSchedule s = plan.host_schedule();
-  HEADNORM_CHECK(check_host_fields(s));
-  HostPlan shape = plan_lines(plan, s);
-  if (spec.mode == Mode::batch_invariant) {
-    HostSchedule fixed;
-    fixed.heads = default_heads(plan.part_elements, plan.target);
-    plan_lines(plan, fixed);
-    HEADNORM_CHECK(check_host_order(s, fixed));
-  }
+std::int64_t group_bytes(const Plan& plan) { return plan.group_elements() * size_bytes(plan.spec.x_dtype); }
 
-  if (spec.mode == Mode::safe_range && (s.form == HostForm::rot || s.form == HostForm::pipe))
+// Forms that finish a tile at once.
+Result<void> check_one_size(const Plan& plan, const HostSchedule& s) {
+  if (plan.parts_per_group == 1) return {};
+  return illegal("form", to_text(s.form), "needs heads and seed heads of one size: the gate or the statistic spans several parts");
+}
+
+Result<void> plan_reg_or_rot(const Plan& plan, HostSchedule& s, HostPlan& shape) {
+  HEADNORM_CHECK(check_one_size(plan, s));
+  const std::int64_t kept = kept_registers(plan, shape), room = register_room(plan);
+  if (kept > room || !shape.unrolled)
+    return illegal("form", to_text(s.form),
+                   fmt::format("a part of {} elements takes {} vector registers, {} has room for {}", plan.part_elements, kept,
+                               to_text(plan.target), room));
+  s.block_bytes = HostSchedule{}.block_bytes;
+  shape.groups_per_block = shape.rows_per_block = 1;
+  return {};
+}
+
+Result<void> plan_pipe(const Plan& plan, HostSchedule& s, HostPlan& shape) {
+  HEADNORM_CHECK(check_one_size(plan, s));
+  const std::int64_t wanted = std::max<std::int64_t>(shape.tile_parts, s.block_bytes / group_bytes(plan));
+  shape.groups_per_block = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::min(wanted, kMaxBlockParts))));
+  shape.rows_per_block = 1;
+  s.block_bytes = shape.groups_per_block * group_bytes(plan);
+  return {};
+}
+
+Result<void> plan_split(const Plan& plan, HostSchedule& s, HostPlan& shape) {
+  if (plan.parts_per_group > kMaxGroupParts) return too_many_parts(plan, kMaxGroupParts);
+  const std::int64_t most = std::max<std::int64_t>(1, kMaxBlockParts / plan.parts_per_group);
+  const std::int64_t wanted = std::clamp<std::int64_t>(s.block_bytes / group_bytes(plan), 1, most);
+  if (wanted >= plan.groups_per_row) {
+    shape.groups_per_block = plan.groups_per_row;
+    shape.rows_per_block = wanted / plan.groups_per_row;
+  } else {
+    const std::int64_t tile_groups = std::max<std::int64_t>(1, shape.tile_parts / plan.parts_per_group);
+    shape.groups_per_block = std::min(std::max(wanted / tile_groups, std::int64_t{1}) * tile_groups, plan.groups_per_row);
+    shape.rows_per_block = 1;
+  }
+  s.block_bytes = shape.groups_per_block * shape.rows_per_block * group_bytes(plan);
+  return {};
+}
+
+Result<void> plan_form(const Plan& plan, HostSchedule& s, HostPlan& shape) {
+  if (plan.spec.mode == Mode::safe_range && (s.form == HostForm::rot || s.form == HostForm::pipe))
     return illegal("form", to_text(s.form), "runs two sweeps side by side, mode safe-range has three; take reg or split");
-  const std::int64_t group_bytes = plan.group_elements() * size_bytes(spec.x_dtype);
   switch (s.form) {
     case HostForm::reg:
-    case HostForm::rot: {
-      if (plan.parts_per_group != 1)
-        return illegal("form", to_text(s.form),
-                       "needs heads and seed heads of one size: the gate or the statistic spans several parts");
-      const std::int64_t kept = kept_registers(plan, shape), room = register_room(plan);
-      if (kept > room || !shape.unrolled)
-        return illegal("form", to_text(s.form),
-                       fmt::format("a part of {} elements takes {} vector registers, {} has room for {}", plan.part_elements, kept,
-                                   to_text(plan.target), room));
-      s.block_bytes = HostSchedule{}.block_bytes;
-      shape.groups_per_block = 1;
-      shape.rows_per_block = 1;
-      break;
-    }
-    case HostForm::pipe: {
-      if (plan.parts_per_group != 1)
-        return illegal("form", "pipe", "needs heads and seed heads of one size: the gate or the statistic spans several parts");
-      const std::int64_t wanted = std::max<std::int64_t>(shape.tile_parts, s.block_bytes / group_bytes);
-      shape.groups_per_block =
-          static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::min(wanted, kMaxBlockParts))));
-      shape.rows_per_block = 1;
-      s.block_bytes = shape.groups_per_block * group_bytes;
-      break;
-    }
-    case HostForm::split: {
-      if (plan.parts_per_group > kMaxGroupParts) return too_many_parts(plan, kMaxGroupParts);
-      const std::int64_t most = std::max<std::int64_t>(1, kMaxBlockParts / plan.parts_per_group);
-      const std::int64_t wanted = std::clamp<std::int64_t>(s.block_bytes / group_bytes, 1, most);
-      if (wanted >= plan.groups_per_row) {
-        shape.groups_per_block = plan.groups_per_row;
-        shape.rows_per_block = wanted / plan.groups_per_row;
-      } else {
-        const std::int64_t tile_groups = std::max<std::int64_t>(1, shape.tile_parts / plan.parts_per_group);
-        shape.groups_per_block = std::min(std::max(wanted / tile_groups, std::int64_t{1}) * tile_groups, plan.groups_per_row);
-        shape.rows_per_block = 1;
-      }
-      s.block_bytes = shape.groups_per_block * shape.rows_per_block * group_bytes;
-      break;
-    }
+    case HostForm::rot:
+      return plan_reg_or_rot(plan, s, shape);
+    case HostForm::pipe:
+      return plan_pipe(plan, s, shape);
+    case HostForm::split:
+      return plan_split(plan, s, shape);
   }
+  return {};
+}
+
+// One value for the fields that have no effect.
+void drop_idle_fields(HostSchedule& s) {
   if (s.form != HostForm::pipe) s.chunk_lines = HostSchedule{}.chunk_lines;
   if (s.prefetch == Prefetch::none) {
     s.prefetch_at = HostSchedule{}.prefetch_at;
@@ -215,18 +220,35 @@ Result<void> plan_host(Plan& plan) {
   } else if (s.form != HostForm::split) {
     s.prefetch_at = PrefetchAt::read;  // one loop does both sweeps
   }
+}
+
+int streaming_alignment(const Plan& plan, const HostPlan& shape) {
+  int alignment = 1;
+  for (Operand operand : {Operand::y, Operand::residual_out}) {
+    if (!has_operand(plan.spec, operand)) continue;
+    const int line_bytes = shape.line_elements * size_bytes(operand_dtype(plan.spec, operand));
+    alignment = std::max(alignment, plan.target.streaming_alignment(line_bytes));
+  }
+  return alignment;
+}
+
+Result<void> plan_host(Plan& plan) {
+  HostSchedule s = plan.host_schedule();
+  HEADNORM_CHECK(check_host_fields(s));
+  HostPlan shape = plan_lines(plan, s);
+  if (plan.spec.mode == Mode::batch_invariant) {
+    HostSchedule fixed;
+    fixed.heads = default_heads(plan.part_elements, plan.target);
+    plan_lines(plan, fixed);
+    HEADNORM_CHECK(check_host_order(s, fixed));
+  }
+  HEADNORM_CHECK(plan_form(plan, s, shape));
+  drop_idle_fields(s);
   if (s.rsqrt == RsqrtForm::newton && !plan.target.has_avx512())
     return illegal("rsqrt", "newton", fmt::format("{} has no estimate of 14 bits; it needs x86-64-v4", to_text(plan.target)));
   if (s.store == StoreKind::nt) {
     HEADNORM_CHECK(check_streaming(plan, shape));
-    shape.y_alignment = 1;
-    for (Operand operand : {Operand::y, Operand::residual_out}) {
-      if (has_operand(spec, operand))
-        shape.y_alignment = std::max(
-            shape.y_alignment, plan.target.streaming_alignment(shape.line_elements * size_bytes(operand_dtype(spec, operand))));
-    }
-  } else {
-    shape.y_alignment = 1;
+    shape.y_alignment = streaming_alignment(plan, shape);
   }
   shape.registers = estimate_registers(plan, shape, s.form);
   plan.schedule = s;

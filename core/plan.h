@@ -35,14 +35,16 @@ struct HostPlan {
   int tile_parts = 1;
   int accumulators = 0;  // of a part
   int registers = 0;     // vector registers in use at a time, estimated: a kept part, sums, and those of work
-  int y_alignment = 0;   // bytes that y, residual_out and their strides must be multiples of (1: any)
+  int y_alignment = 1;   // bytes that y, residual_out and their strides must be multiples of (1: any)
 };
 
 // How a sum is taken over the threads of a part or of a group: a butterfly of shuffles within aligned runs of `shuffle_lanes`
 // threads, then `partials` values through shared memory, which every thread adds in order (1: no shared memory).
 struct GpuReduction {
+  static constexpr int kMaxUnrolledPartials = 32;
   int shuffle_lanes = 1;
   int partials = 1;
+  bool unrolled() const { return partials <= kMaxUnrolledPartials; }  // the adding is straight code, not a loop
 };
 
 // A tile is what a block works on at a time: `groups_per_tile` consecutive groups of each of `rows_per_tile` consecutive rows.
@@ -60,7 +62,7 @@ struct GpuPlan {
   int block_threads = 0;  // groups_per_block() * parts_per_group * lanes, rounded up to whole warps
   GpuReduction over_part, over_group;
   int kept_bytes = 0;                    // of an element of u between the sweeps, with residency shared
-  int shared_bytes = 0;                  // static
+  int shared_bytes = 0;                  // static: of sums; never more than the 48 KiB that every block has
   int dynamic_shared_bytes = 0;          // to be given at the launch; above 48 KiB in all, the kernel must be allowed it before
   bool weights_stay = false;             // weights are read once before the tiles of a block
   int registers = 0;                     // of a thread, as an assembler gives them: an estimate, see docs/schedules.md

@@ -155,8 +155,12 @@ Result<void> check_registers(const Plan& plan, const GpuPlan& shape) {
                              u, room, shape.block_threads));
 }
 
+std::int64_t kept_in_shared(const GpuPlan& shape) {
+  return shape.chunks * shape.vector_elements * shape.kept_bytes * shape.block_threads;
+}
+
 Result<void> check_shared(const Plan& plan, const GpuPlan& shape) {
-  const std::int64_t needed = shape.shared_bytes + shape.chunks * shape.vector_elements * shape.kept_bytes * shape.block_threads;
+  const std::int64_t needed = shape.shared_bytes + kept_in_shared(shape);
   if (needed <= plan.target.max_shared_bytes()) return {};
   return illegal("residency", "shared",
                  fmt::format("a block would keep {} bytes in shared memory, {} has {}; use fewer groups and rows, or "
@@ -195,25 +199,24 @@ Result<void> check_order(const GpuSchedule& s, const GpuSchedule& fixed) {
   return {};
 }
 
-}  // namespace
-
-Result<void> plan_rules::plan_gpu(Plan& plan) {
-  GpuSchedule s = plan.gpu_schedule();
-  HEADNORM_CHECK(check_gpu_fields(s, plan.target));
+// The rules of the threads of a group.
+Result<void> check_group(const Plan& plan, const GpuSchedule& s) {
   if (s.lanes > 1 && static_cast<std::int64_t>(s.lanes) / 2 * s.vector_elements >= plan.part_elements)
     return illegal(
         "lanes", fmt::to_string(s.lanes),
         fmt::format("half of the lanes with {} elements each already cover a part of {}", s.vector_elements, plan.part_elements));
   if (plan.parts_per_group > kMaxBlockThreads) return too_many_parts(plan, kMaxBlockThreads);
   const std::int64_t group_threads = plan.parts_per_group * s.lanes;
-  if (group_threads > kMaxBlockThreads)
-    return illegal("lanes", fmt::to_string(s.lanes),
-                   fmt::format("a group of {} parts takes {} threads, a block has at most {}", plan.parts_per_group, group_threads,
-                               kMaxBlockThreads));
-  if (plan.spec.mode == Mode::batch_invariant)
-    HEADNORM_CHECK(check_order(s, default_order(plan.spec, plan.part_elements, plan.parts_per_group)));
-  HEADNORM_CHECK(choose_tile(plan, group_threads, s));
+  if (group_threads <= kMaxBlockThreads) return {};
+  return illegal("lanes", fmt::to_string(s.lanes),
+                 fmt::format("a group of {} parts takes {} threads, a block has at most {}", plan.parts_per_group, group_threads,
+                             kMaxBlockThreads));
+}
 
+// Parts, tile and block; the fields of `s` that decide them are canonical afterwards.
+Result<GpuPlan> plan_threads(const Plan& plan, GpuSchedule& s) {
+  const std::int64_t group_threads = plan.parts_per_group * s.lanes;
+  HEADNORM_CHECK(choose_tile(plan, group_threads, s));
   GpuPlan shape;
   shape.lanes = s.lanes;
   shape.vector_elements = s.vector_elements;
@@ -224,27 +227,49 @@ Result<void> plan_rules::plan_gpu(Plan& plan) {
   shape.rows_per_tile = s.rows;
   shape.tiles_per_row = plan.groups_per_row / s.groups;
   s.block_threads = shape.block_threads = static_cast<int>((shape.groups_per_block() * group_threads + 31) / 32 * 32);
+  shape.over_part = reduction_over(s.lanes);
+  shape.over_group = reduction_over(group_threads);
+  shape.max_rows_per_launch = kMaxGrid / shape.tiles_per_row * shape.rows_per_tile;
+  return shape;
+}
+
+// How operands are read and kept, likewise.
+void plan_accesses(const Plan& plan, GpuSchedule& s, GpuPlan& shape) {
+  const std::int64_t step = static_cast<std::int64_t>(s.lanes) * s.vector_elements;
   if (plan.part_elements / step < 2) s.residency = Residency::registers;  // nothing to loop over
   s.unroll = shape.unroll = static_cast<int>(choose_unroll(plan, shape, s));
   const bool has_later_weights = plan.spec.has_gamma() || plan.spec.has_gate();
   if (s.residency != Residency::registers || !has_later_weights) s.weights = WeightLoad::after;  // a loop reads them in its turns
   shape.weights_stay = s.weights == WeightLoad::before && s.grid == GridForm::persistent && shape.tiles_per_row == 1;
   s.access_bytes = shape.access_bytes = canonical_access(plan, s);
+}
 
-  shape.over_part = reduction_over(s.lanes);
-  shape.over_group = reduction_over(group_threads);
-  shape.shared_bytes = 4 * partial_sums(plan, shape, plan.parts_per_head);
-  if (plan.spec.has_gate()) shape.shared_bytes += 4 * partial_sums(plan, shape, plan.parts_per_seed);
-  if (plan.spec.mode == Mode::safe_range)  // the peaks have an array of their own, aligned to 16 bytes
-    shape.shared_bytes += (shape.shared_bytes + 15) / 16 * 16;
+// Of the sums.
+int static_shared_bytes(const Plan& plan, const GpuPlan& shape) {
+  int bytes = 4 * partial_sums(plan, shape, plan.parts_per_head);
+  if (plan.spec.has_gate()) bytes += 4 * partial_sums(plan, shape, plan.parts_per_seed);
+  // The peaks have an array of their own, aligned to 16 bytes.
+  return plan.spec.mode == Mode::safe_range ? bytes + (bytes + 15) / 16 * 16 : bytes;
+}
+
+}  // namespace
+
+Result<void> plan_rules::plan_gpu(Plan& plan) {
+  GpuSchedule s = plan.gpu_schedule();
+  HEADNORM_CHECK(check_gpu_fields(s, plan.target));
+  HEADNORM_CHECK(check_group(plan, s));
+  if (plan.spec.mode == Mode::batch_invariant)
+    HEADNORM_CHECK(check_order(s, default_order(plan.spec, plan.part_elements, plan.parts_per_group)));
+  HEADNORM_TRY(GpuPlan shape, plan_threads(plan, s));
+  plan_accesses(plan, s, shape);
+  shape.shared_bytes = static_shared_bytes(plan, shape);
   plan.schedule = s;
   if (s.residency == Residency::registers) HEADNORM_CHECK(check_registers(plan, shape));
   if (s.residency == Residency::shared) {
     shape.kept_bytes = u_bytes(plan.spec);
     HEADNORM_CHECK(check_shared(plan, shape));
-    shape.dynamic_shared_bytes = static_cast<int>(shape.chunks * shape.vector_elements * shape.kept_bytes * shape.block_threads);
+    shape.dynamic_shared_bytes = static_cast<int>(kept_in_shared(shape));
   }
-  shape.max_rows_per_launch = kMaxGrid / shape.tiles_per_row * shape.rows_per_tile;
   shape.registers = estimate_registers(plan, shape);
   plan.shape = shape;
   return {};

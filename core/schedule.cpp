@@ -70,7 +70,8 @@ std::string gpu_text(const GpuSchedule& s) {
 Result<void> set_int(int& field, std::string_view value, std::string_view what) {
   HEADNORM_TRY(const std::int64_t wide, text::parse_integer(value, what));
   if (wide < 0 || wide > 1 << 20)
-    return user_error(fmt::format("{} {} is outside 0 to {}", what, wide, 1 << 20), "give a smaller value");
+    return user_error(fmt::format("{} {} is outside 0 to {}", what, wide, 1 << 20),
+                      wide < 0 ? "give a positive value" : "give a smaller value");
   field = static_cast<int>(wide);
   return {};
 }
@@ -145,6 +146,15 @@ Result<Schedule> parse_as(std::optional<TargetKind> kind, std::string_view text)
                     "a host schedule begins with form=reg|rot|pipe|split, a GPU schedule with lanes=N");
 }
 
+// A text with faults, of another kind than the target takes.
+Error not_of_this_kind(std::string_view text, TargetKind kind) {
+  if (kind == TargetKind::gpu)
+    return user_error(fmt::format("'{}' begins as a host schedule, and the target takes a GPU schedule", text),
+                      "a GPU schedule begins with lanes=N, e.g. lanes=32,vector=8");
+  return user_error(fmt::format("'{}' begins as a GPU schedule, and the target takes a host schedule", text),
+                    "a host schedule begins with form=reg|rot|pipe|split");
+}
+
 }  // namespace
 
 std::string to_text(const Schedule& schedule) {
@@ -157,7 +167,9 @@ Result<Schedule> parse_schedule(std::string_view text) { return parse_as(kind_of
 Result<Schedule> parse_schedule(std::string_view text, TargetKind kind) {
   const bool has_fields = text.find('=') != std::string_view::npos;
   const std::optional<TargetKind> named = kind_of(text);
-  return parse_as(!named && has_fields ? kind : named, text);
+  const Result<Schedule> schedule = parse_as(!named && has_fields ? kind : named, text);
+  if (!schedule.ok() && named && *named != kind) return not_of_this_kind(text, kind);
+  return schedule;
 }
 
 }  // namespace headnorm

@@ -77,9 +77,9 @@ Result<Target> parse_target(std::string_view text) {
     if (plus == std::string_view::npos) return target;
     const std::string_view feature = text.substr(plus + 1);
     if (feature.substr(0, 3) == "ptx") {
-      HEADNORM_TRY(const std::int64_t version, text::parse_integer(feature.substr(3), "PTX version"));
-      if (version >= target.ptx && is_ptx_version(version)) {
-        target.ptx = static_cast<int>(version);
+      const Result<std::int64_t> version = text::parse_integer(feature.substr(3), "PTX version");
+      if (version.ok() && *version >= target.ptx && is_ptx_version(*version)) {
+        target.ptx = static_cast<int>(*version);
         return target;
       }
     }

@@ -5,6 +5,13 @@
 #include <set>
 
 namespace headnorm::text {
+namespace {
+
+std::string decimal_remedy(std::string_view kind, std::string_view example) {
+  return fmt::format("give a decimal {}{}{}", kind, example.empty() ? "" : ", e.g. ", example);
+}
+
+}  // namespace
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -16,21 +23,27 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-Result<std::int64_t> parse_integer(std::string_view text, std::string_view what) {
+Result<std::int64_t> parse_integer(std::string_view text, std::string_view what, std::string_view example) {
   std::int64_t value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status == std::errc::result_out_of_range)
-    return user_error(fmt::format("{} '{}' does not fit in 64 bits", what, text), "give a smaller integer");
+    return user_error(fmt::format("{} '{}' does not fit in 64 bits", what, text),
+                      text.starts_with('-') ? "give a larger integer" : "give a smaller integer");
   if (status != std::errc() || end != text.data() + text.size())
-    return user_error(fmt::format("{} '{}' is not an integer", what, text), "give a decimal integer, e.g. 4096");
+    return user_error(fmt::format("{} '{}' is not an integer", what, text), decimal_remedy("integer", example));
   return value;
 }
 
-Result<double> parse_number(std::string_view text, std::string_view what) {
+Result<double> parse_number(std::string_view text, std::string_view what, std::string_view example) {
   double value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-    return user_error(fmt::format("{} '{}' is not a finite number", what, text), "give a decimal number, e.g. 1e-6");
+  if (end != text.data() + text.size() || status == std::errc::invalid_argument)
+    return user_error(fmt::format("{} '{}' is not a number", what, text),
+                      decimal_remedy("number", example) + ": no blanks, no '+' before it, a point before its fraction");
+  if (status == std::errc::result_out_of_range)
+    return user_error(fmt::format("{} '{}' is outside the numbers of 64 bits", what, text), decimal_remedy("number", example));
+  if (!std::isfinite(value))
+    return user_error(fmt::format("{} '{}' is not finite", what, text), decimal_remedy("finite number", example));
   return value;
 }
 

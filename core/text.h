@@ -16,8 +16,9 @@ namespace headnorm::text {
 
 std::vector<std::string_view> split(std::string_view text, char separator);
 
-Result<std::int64_t> parse_integer(std::string_view text, std::string_view what);
-Result<double> parse_number(std::string_view text, std::string_view what);
+// `what` names the value in messages, `example` a right one in remedies.
+Result<std::int64_t> parse_integer(std::string_view text, std::string_view what, std::string_view example = "");
+Result<double> parse_number(std::string_view text, std::string_view what, std::string_view example = "");
 
 // Calls `set(key, value)` for every "key=value" of a comma separated list; refuses a missing '=', an empty key and a key given
 // twice. `what` names the kind of text in messages ("spec", "schedule").

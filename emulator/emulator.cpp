@@ -166,7 +166,8 @@ KernelFacts Module::facts(std::string_view name) const {
   facts.parameter_bytes = kernel.parameter_bytes;
   for (const Parameter& parameter : kernel.parameters) facts.parameters.push_back({parameter.offset, parameter.bytes});
   facts.max_threads = max_threads(kernel, state_->device->model);
-  facts.registers = guess_registers(kernel);
+  // As an assembler does, no more than leave room for the kernel's largest block.
+  facts.registers = std::min(guess_registers(kernel), state_->device->model.registers_per_block / facts.max_threads / 8 * 8);
   facts.required_cluster = {kernel.source.cluster[0], kernel.source.cluster[1], kernel.source.cluster[2]};
   facts.ptx_version = state_->version;
   return facts;

@@ -11,18 +11,8 @@
 namespace headnorm {
 namespace {
 
-constexpr double kScreeningShare = 0.7;  // of the budget
-constexpr std::size_t kBatch = 16;       // candidates that are loaded and timed side by side
+constexpr std::size_t kBatch = 16;  // candidates that are loaded and timed side by side
 constexpr int kScreeningRounds = 3;
-
-// The finals: so many of the best, so many rounds each; then the best of those, and so on.
-struct Stage {
-  std::size_t contestants;
-  int rounds;
-};
-constexpr Stage kStages[] = {{12, 5}, {4, 8}, {2, 12}};
-constexpr int kFinalRounds = 25;
-constexpr std::size_t kFewestFinalists = 4;
 
 constexpr std::int64_t kLargestBlockBytes = 16 * 1024;
 constexpr std::int64_t kGapBytes = 64;
@@ -69,11 +59,11 @@ Search::Search(const TuneRequest& request, const TuneServices& services, std::in
       rows_(rows),
       bytes_(minimum_traffic(request.spec).total_bytes(rows)),
       begin_s_(services.now_s()),
-      screening_deadline_s_(begin_s_ + kScreeningShare * budget_s),
       deadline_s_(begin_s_ + budget_s) {}
 
 Result<std::optional<Record>> Search::run() {
   HEADNORM_CHECK(prepare());
+  prepared_s_ = services_.now_s();
   if (stopped()) return std::optional<Record>();
   HEADNORM_CHECK(screen());
   if (stopped()) return std::optional<Record>();
@@ -81,6 +71,7 @@ Result<std::optional<Record>> Search::run() {
   if (stopped()) return std::optional<Record>();
   const Contestant* best = winner();
   if (best == nullptr) return nothing_right();
+  counts_.legal = asked_ + strategy_->remaining();
   HEADNORM_TRY(Record record, make_record(*best));
   warn_if_cut_short();
   return std::optional(std::move(record));
@@ -92,7 +83,6 @@ Result<void> Search::prepare() {
   report(TunePhase::preparing, 0, 0, deadline_s_ - begin_s_);
   const DeviceInfo& device = services_.device.info();
   HEADNORM_TRY(space_, build_search_space(request_.spec, device.target));
-  counts_.legal = static_cast<int>(space_.plans.size());
   if (space_.illegal > 0) counts_.rejected["illegal"] = space_.illegal;
   strategy_ = make_strategy(request_.search, space_, request_.seed);
   std::string warning;
@@ -138,11 +128,16 @@ bool Search::any_score() const {
 }
 
 // A search with the smallest budget still ends with a measured plan.
-bool Search::may_screen() const {
-  return !stopped() && (services_.now_s() < screening_deadline_s_ || (!any_score() && remembered_.empty()));
+bool Search::has_enough() const { return any_score() || !remembered_.empty(); }
+
+// A batch is no larger than can still be built and timed.
+bool Search::may_ask(std::size_t batch_size) const {
+  if (batch_size == 0 && !has_enough()) return true;
+  const double needed_s = build_s() + static_cast<double>((batch_size + 1) * kScreeningRounds) * trial_s();
+  return batch_size < kBatch && services_.now_s() + needed_s < screening_deadline_s();
 }
 
-bool Search::may_run_finals() const { return !stopped() && (services_.now_s() < deadline_s_ || !any_score()); }
+bool Search::may_screen() const { return !stopped() && (services_.now_s() < screening_deadline_s() || !has_enough()); }
 
 Result<void> Search::screen() {
   while (may_screen()) {
@@ -156,14 +151,18 @@ Result<void> Search::screen() {
 
 Result<std::vector<Contestant*>> Search::ask_batch() {
   std::vector<Contestant*> batch;
-  while (batch.size() < kBatch && !stopped() && (batch.empty() || services_.now_s() < screening_deadline_s_)) {
+  while (!stopped() && may_ask(batch.size())) {
     const std::optional<Plan> plan = strategy_->ask();
     if (!plan) break;
     ++asked_;
-    counts_.legal = std::max(counts_.legal, asked_);
     if (recall(*plan)) continue;
+    const double begin_s = services_.now_s();
     HEADNORM_TRY(Contestant * contestant, build(*plan));
-    if (contestant != nullptr) {
+    building_s_ += services_.now_s() - begin_s;
+    ++builds_;
+    if (contestant->rejection) {
+      reject(*plan, *contestant->rejection);
+    } else {
       ++counts_.verified;
       batch.push_back(contestant);
     }
@@ -190,15 +189,12 @@ bool Search::recall(const Plan& plan) {
   return true;
 }
 
-// A contestant that is loaded and was found right, or null if it was rejected. Error: of the device's memory.
+// A contestant that is loaded and was found right, or has its rejection. Error: of the device's memory.
 Result<Contestant*> Search::build(const Plan& plan) {
   auto contestant = std::make_unique<Contestant>();
   contestant->plan = plan;
-  HEADNORM_TRY(const std::optional<Rejection> rejection, load_and_verify(*contestant));
-  if (rejection) {
-    reject(plan, *rejection);
-    return static_cast<Contestant*>(nullptr);
-  }
+  HEADNORM_TRY(contestant->rejection, load_and_verify(*contestant));
+  if (contestant->rejection) contestant->kernel.reset();
   std::unique_ptr<Contestant>& place = contestants_[to_text(plan.schedule)];
   place = std::move(contestant);
   return place.get();
@@ -244,12 +240,16 @@ Result<std::optional<Rejection>> Search::verify(const Contestant& contestant) {
 Result<void> Search::screen_batch(const std::vector<Contestant*>& batch) {
   Contest contest(*trials_, copy_.get(), bytes_, request_.seed + static_cast<std::uint64_t>(asked_),
                   [this] { return may_screen(); });
+  const double begin_s = services_.now_s();
   bool complete = true;
   for (int round = 0; round < kScreeningRounds && complete; ++round) {
     HEADNORM_TRY(complete, contest.round(batch, &Contestant::screening));
   }
+  screening_s_ += services_.now_s() - begin_s;
   for (Contestant* contestant : batch) {
+    screening_trials_ += static_cast<int>(contestant->screening.times_us.size());
     if (contestant->rejection) {
+      --counts_.verified;
       reject(contestant->plan, *contestant->rejection);
     } else if (const std::optional<double> score = contestant->score()) {
       ++counts_.measured;
@@ -263,71 +263,14 @@ Result<void> Search::screen_batch(const std::vector<Contestant*>& batch) {
   return {};
 }
 
-Result<std::vector<Contestant*>> Search::choose_finalists() {
-  std::vector<std::pair<double, Plan>> scored = remembered_;
-  for (const auto& [text, contestant] : contestants_) {
-    if (const auto score = contestant->score()) scored.emplace_back(*score, contestant->plan);
-  }
-  std::stable_sort(scored.begin(), scored.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  const std::size_t wanted = std::clamp<std::size_t>((scored.size() + 3) / 4, kFewestFinalists, kStages[0].contestants);
-  std::vector<Contestant*> finalists;
-  for (const auto& [score, plan] : scored) {
-    if (finalists.size() == wanted || stopped()) break;
-    const auto found = contestants_.find(to_text(plan.schedule));
-    Contestant* contestant = found == contestants_.end() ? nullptr : found->second.get();
-    if (contestant == nullptr) {
-      HEADNORM_TRY(contestant, build(plan));
-    }
-    if (contestant != nullptr) finalists.push_back(contestant);
-  }
-  return finalists;
-}
-
-// Right in the screening and wrong later: a race inside the kernel.
-void Search::drop_rejected(std::vector<Contestant*>& finalists) {
-  for (const Contestant* contestant : finalists) {
-    if (contestant->rejection) reject(contestant->plan, *contestant->rejection);
-  }
-  std::erase_if(finalists, [](const Contestant* contestant) { return contestant->rejection.has_value(); });
-}
-
-Result<void> Search::run_finals() {
-  HEADNORM_TRY(std::vector<Contestant*> finalists, choose_finalists());
-  Contest contest(*trials_, copy_.get(), bytes_, ~request_.seed, [this] { return may_run_finals(); });
-  int done = 0;
-  for (const Stage& stage : kStages) {
-    if (finalists.size() > stage.contestants) finalists.resize(stage.contestants);
-    for (int round = 0; round < stage.rounds; ++round, ++done) {
-      report(TunePhase::finals, done, kFinalRounds, std::max(0.0, deadline_s_ - services_.now_s()));
-      HEADNORM_TRY(const bool complete, contest.round(finalists, &Contestant::finals));
-      drop_rejected(finalists);
-      if (!complete) return {};
-    }
-    finalists = ranked(finalists);
-  }
-  return {};
-}
-
-Contestant* Search::winner() {
-  // Those that came furthest in the finals were timed side by side most often: one of them wins.
-  std::size_t most = 0;
-  std::vector<Contestant*> all;
-  for (const auto& [text, contestant] : contestants_) {
-    if (!contestant->score()) continue;
-    all.push_back(contestant.get());
-    most = std::max(most, contestant->finals.times_us.size());
-  }
-  std::erase_if(all, [&](const Contestant* contestant) { return contestant->finals.times_us.size() + 1 < most; });
-  const std::vector<Contestant*> order = ranked(all);
-  return order.empty() ? nullptr : order[0];
-}
-
 void Search::warn_if_cut_short() const {
   const bool budget_ended = told_ < counts_.legal;
   if (!services_.warn || !budget_ended || 2 * counts_.measured >= counts_.legal) return;
-  services_.warn(fmt::format(
-      "{} rows: the budget ended with {} of {} candidates measured; '--budget TIME --retune' with a longer TIME measures more",
-      rows_, counts_.measured, counts_.legal));
+  services_.warn(
+      fmt::format("{} rows: the budget of {:.3g} s ended with {} of {} candidates measured (the operands were ready after {:.3g} "
+                  "s, up to {:.3g} s "
+                  "were kept for the finals); '--budget TIME --retune' with a longer TIME measures more",
+                  rows_, deadline_s_ - begin_s_, counts_.measured, counts_.legal, prepared_s_ - begin_s_, finals_reserve_s()));
 }
 
 Result<Record> Search::make_record(const Contestant& best) {
@@ -366,11 +309,22 @@ void Search::count_rejection(const Rejection& rejection) {
   if (first_rejection_.empty()) first_rejection_ = fmt::format("{}: {}", rejection.kind, rejection.message);
 }
 
-void Search::reject(const Plan& plan, const Rejection& rejection) {
+void Search::record_rejection(const Plan& plan, const Rejection& rejection) {
   count_rejection(rejection);
   journal_->finish(to_text(plan.schedule), {0, rejection});
+}
+
+void Search::reject(const Plan& plan, const Rejection& rejection) {
+  record_rejection(plan, rejection);
   strategy_->tell(plan, std::nullopt);
   ++told_;
+}
+
+// Of a candidate whose score the strategy knows.
+void Search::take_back(const Plan& plan, const Rejection& rejection) {
+  --counts_.verified;
+  --counts_.measured;
+  record_rejection(plan, rejection);
 }
 
 Error Search::nothing_right() const {
@@ -383,9 +337,8 @@ Error Search::nothing_right() const {
 void Search::report_screening() const {
   const double now = services_.now_s(), remaining = strategy_->remaining() + asked_ - told_;
   const double to_screen = told_ > 0 ? (now - begin_s_) / told_ * remaining : deadline_s_ - now;
-  const double finals = (1 - kScreeningShare) * (deadline_s_ - begin_s_);
   report(TunePhase::screening, told_, asked_ + strategy_->remaining(),
-         std::clamp(to_screen + finals, 0.0, std::max(0.0, deadline_s_ - now)));
+         std::clamp(to_screen + finals_reserve_s(), 0.0, std::max(0.0, deadline_s_ - now)));
 }
 
 void Search::report(TunePhase phase, int done, int total, double eta_s) const {

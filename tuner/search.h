@@ -44,11 +44,20 @@ class Search {
   Result<void> store_unaligned_twin(const Plan& plan);
 
   void count_rejection(const Rejection& rejection);
+  void record_rejection(const Plan& plan, const Rejection& rejection);
   void reject(const Plan& plan, const Rejection& rejection);
+  void take_back(const Plan& plan, const Rejection& rejection);
   Error nothing_right() const;
 
   bool stopped() const { return services_.stop_requested && services_.stop_requested(); }
   bool any_score() const;
+  bool has_enough() const;
+  // On the clock, so far: of one trial with its part of a copy, and of building a candidate. 0 before the first.
+  double trial_s() const { return screening_trials_ > 0 ? screening_s_ / screening_trials_ : 0; }
+  double build_s() const { return builds_ > 0 ? building_s_ / builds_ : 0; }
+  double finals_reserve_s() const;
+  double screening_deadline_s() const { return deadline_s_ - finals_reserve_s(); }
+  bool may_ask(std::size_t batch_size) const;
   bool may_screen() const;
   bool may_run_finals() const;
   void report_screening() const;
@@ -58,7 +67,10 @@ class Search {
   const TuneServices& services_;
   const std::int64_t rows_;
   const std::int64_t bytes_;
-  const double begin_s_, screening_deadline_s_, deadline_s_;
+  const double begin_s_, deadline_s_;
+  double prepared_s_ = 0;                    // when
+  double screening_s_ = 0, building_s_ = 0;  // that trials and builds of the screening took together
+  int screening_trials_ = 0, builds_ = 0;
 
   SearchSpace space_;
   std::unique_ptr<Strategy> strategy_;

@@ -35,14 +35,53 @@ int argument_count(Op op) {
 bool is_reduction(Op op) { return op == Op::reduce_dot || op == Op::reduce_max; }
 
 const char* to_text(Op op) {
-  constexpr const char* kNames[] = {"constant", "load",  "store", "add",      "sub",        "mul",        "div",          "fma",
-                                    "abs",      "clamp", "rsqrt", "round_to", "reduce_dot", "reduce_max", "inverse_power"};
-  return kNames[static_cast<int>(op)];
+  switch (op) {
+    case Op::constant:
+      return "constant";
+    case Op::load:
+      return "load";
+    case Op::store:
+      return "store";
+    case Op::add:
+      return "add";
+    case Op::sub:
+      return "sub";
+    case Op::mul:
+      return "mul";
+    case Op::div:
+      return "div";
+    case Op::fma:
+      return "fma";
+    case Op::abs:
+      return "abs";
+    case Op::clamp:
+      return "clamp";
+    case Op::rsqrt:
+      return "rsqrt";
+    case Op::round_to:
+      return "round_to";
+    case Op::reduce_dot:
+      return "reduce_dot";
+    case Op::reduce_max:
+      return "reduce_max";
+    case Op::inverse_power:
+      return "inverse_power";
+  }
+  return "";
 }
 
 const char* to_text(Domain domain) {
-  constexpr const char* kNames[] = {"uniform", "seed", "head", "element"};
-  return kNames[static_cast<int>(domain)];
+  switch (domain) {
+    case Domain::uniform:
+      return "uniform";
+    case Domain::seed:
+      return "seed";
+    case Domain::head:
+      return "head";
+    case Domain::element:
+      return "element";
+  }
+  return "";
 }
 
 namespace {

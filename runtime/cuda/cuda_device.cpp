@@ -235,8 +235,12 @@ Result<std::shared_ptr<const LoadedKernel>> CudaDevice::load(const Artifact& art
   HEADNORM_CHECK(check(driver().occupancy_blocks(&blocks, function, plan.gpu().block_threads,
                                                  static_cast<std::size_t>(plan.gpu().dynamic_shared_bytes)),
                        "cuOccupancyMaxActiveBlocksPerMultiprocessor"));
+  if (blocks < 1)
+    return user_error(fmt::format("schedule '{}': {} holds no block of {} threads and {} bytes of dynamic shared memory",
+                                  to_text(plan.schedule), info().name, plan.gpu().block_threads, plan.gpu().dynamic_shared_bytes),
+                      "use a schedule with a smaller block or another residency");
   return std::shared_ptr<const LoadedKernel>(
-      std::make_shared<CudaKernel>(plan, std::move(module), function, std::max(1, blocks) * info().units, context_.get()));
+      std::make_shared<CudaKernel>(plan, std::move(module), function, blocks * info().units, context_.get()));
 }
 
 Result<void> CudaDevice::check_can_load(void* stream) {

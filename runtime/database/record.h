@@ -32,7 +32,7 @@ struct TimeStatistics {
 };
 
 struct CandidateCounts {
-  int legal = 0;     // different plans of the search space
+  int legal = 0;     // different plans that the search came to know of, its refinements among them
   int verified = 0;  // that were compared with the reference and found right
   int measured = 0;
   std::map<std::string, int> rejected;  // by kind: "illegal", "compile", "incorrect", "launch", ...

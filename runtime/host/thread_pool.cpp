@@ -14,14 +14,14 @@ namespace headnorm::host {
 // The workers of one process.
 struct ThreadPool::Crew {
   const pid_t process = ::getpid();
-  std::mutex turn;  // held by the caller whose task it is
+  std::mutex turn;  // held by the caller whose task it is; of `workers`
+  std::vector<std::thread> workers;
 
   std::mutex mutex;  // of all below
   std::condition_variable work, finished;
   const std::function<void(int)>* task = nullptr;
   int count = 0, next = 0, done = 0;
   bool stop = false;
-  std::vector<std::thread> workers;
 
   ~Crew() {
     {

@@ -146,6 +146,7 @@ TEST_F(TunerTest, CountsFailuresByKindAndStillFindsTheFastest) {
   int rejected = 0;
   for (const auto& [kind, count] : record.candidates.rejected) rejected += kind == "illegal" ? 0 : count;
   EXPECT_EQ(record.candidates.measured + rejected, record.candidates.legal);
+  EXPECT_EQ(record.candidates.verified, record.candidates.measured);
 }
 
 // An out-of-bounds write in the third candidate: all the others are measured.
@@ -315,6 +316,71 @@ TEST_F(TunerTest, WarnsIfTheBudgetEndedBeforeHalfWasMeasured) {
   EXPECT_NE(warnings_[0].find(numbers), std::string::npos) << warnings_[0];
   EXPECT_NE(warnings_[0].find("--retune"), std::string::npos) << warnings_[0];
   EXPECT_LE(record.candidates.legal, legal);
+}
+
+// Of short launches, the finals take far less than the most that is kept for them: the screening has the rest.
+TEST_F(TunerTest, TheBudgetIsUsedUpWhileCandidatesAreLeft) {
+  device_.time_us = [](const Plan& plan) { return time_by_schedule(plan) / 10; };
+  request_.budget_s = 0.1;
+  const Record record = tune_one();
+  ASSERT_LT(record.candidates.measured, record.candidates.legal);
+  EXPECT_EQ(record.candidates.verified, record.candidates.measured) << "built, and no time left to measure it";
+  EXPECT_EQ(record.time.samples, 25) << "the finals were cut short";
+  EXPECT_GT(clock_.now_s, 0.095);
+  EXPECT_LT(clock_.now_s, 0.102);  // the candidate under way
+}
+
+TEST_F(TunerTest, WarningSaysWhatTheOperandsTookOfTheBudget) {
+  TuneServices slow = services();
+  slow.make_copy = [this](std::int64_t) {
+    clock_.now_s += 4.25;
+    return Result<std::unique_ptr<CopyReference>>(std::make_unique<test::FakeCopy>());
+  };
+  request_.budget_s = 2;
+  ASSERT_TRUE(tune(request_, slow).ok());
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("budget of 2 s"), std::string::npos) << warnings_[0];
+  EXPECT_NE(warnings_[0].find("1 of "), std::string::npos) << warnings_[0];
+  EXPECT_NE(warnings_[0].find("ready after 4.25 s"), std::string::npos) << warnings_[0];
+  EXPECT_NE(warnings_[0].find("kept for the finals"), std::string::npos) << warnings_[0];
+}
+
+// Wherever the budget ends: in the screening of the space, of the refinements, or after all of it.
+TEST_F(TunerTest, CountsAreConsistentForEveryBudget) {
+  request_.retune = Retune::always;
+  for (SearchKind search : {SearchKind::exhaustive, SearchKind::random}) {
+    request_.search = search;
+    int least = 0;
+    for (double budget_s : {0.01, 0.1, 0.2, 0.25, 60.0}) {
+      SCOPED_TRACE(testing::Message() << to_text(search) << ", " << budget_s << " s");
+      request_.budget_s = budget_s;
+      const CandidateCounts counts = tune_one().candidates;
+      EXPECT_LE(counts.measured, counts.verified);
+      EXPECT_LE(counts.verified, counts.legal);
+      EXPECT_GE(counts.measured, least);
+      least = counts.measured;
+      if (budget_s == 60) {
+        EXPECT_EQ(counts.measured, counts.legal);
+      }
+    }
+  }
+}
+
+// A race that shows in the finals only: the candidate is not one that was measured and found right.
+TEST_F(TunerTest, CountsOnceWhatTurnsOutWrongInTheFinals) {
+  const Record right = tune_one();
+  const int launches_in_screening = 1 + 16 + 3 * 16;
+  const std::string racy = to_text(right.schedule);
+  device_.launches.clear();
+  device_.fault = [&](const Plan& plan, int launches) {
+    return text_of(plan) == racy && launches > launches_in_screening ? Fault::writes_zeros : Fault::none;
+  };
+  request_.retune = Retune::always;
+  const Record record = tune_one();
+  EXPECT_NE(to_text(record.schedule), racy);
+  EXPECT_EQ(record.candidates.rejected.at("incorrect"), 1);
+  EXPECT_EQ(record.candidates.measured, record.candidates.legal - 1);
+  EXPECT_EQ(record.candidates.verified, record.candidates.measured);
 }
 
 // Few were measured because most were wrong: more time would not help.

@@ -226,6 +226,17 @@ TEST_F(CudaDeviceTest, RefusesBlocksThatTheFunctionCannotHave) {
   EXPECT_NE(shared.error().message.find("300000 bytes of shared memory"), std::string::npos) << shared.error().message;
 }
 
+// By registers and shared memory together: each alone may be within its limit.
+TEST_F(CudaDeviceTest, RefusesAKernelOfWhichTheDeviceHoldsNoBlock) {
+  const Plan plan = plan_for(device_->info().target);
+  driver_->occupancy_blocks = 0;
+  const auto kernel = device_->load(artifact_for(plan), plan);
+  ASSERT_FALSE(kernel.ok());
+  EXPECT_NE(kernel.error().message.find("holds no block"), std::string::npos) << kernel.error().message;
+  EXPECT_NE(kernel.error().message.find(to_text(plan.schedule)), std::string::npos) << kernel.error().message;
+  EXPECT_EQ(driver_->modules, 0);
+}
+
 TEST_F(CudaDeviceTest, LaunchesOnTheStreamGivenWithParametersInOrder) {
   const auto kernel = load();
   LaunchArguments a = arguments(10);

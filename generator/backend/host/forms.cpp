@@ -29,12 +29,6 @@ ScalarValues after_first_sweep(SweepCode& code, SweepJob& job) {
   return values;
 }
 
-Values pick(const ScalarValues& values, const std::vector<ValueId>& ids) {
-  Values picked;
-  for (ValueId id : ids) picked.push_back(values.at(id));
-  return picked;
-}
-
 // A place in the linear sequence of tiles, row by row.
 struct Cursor {
   llvm::Value* row;
@@ -48,7 +42,53 @@ Cursor advance(FunctionBuilder& b, Cursor cursor) {
   return {b.CreateAdd(cursor.row, b.CreateZExt(wraps, b.getInt64Ty())), b.CreateSelect(wraps, b.i64(0), part)};
 }
 
-std::int64_t tiles_per_row(const Plan& plan) { return plan.parts_per_row() / plan.host().tile_parts; }
+llvm::Value* count_tiles(FunctionBuilder& b) {
+  const std::int64_t in_row = b.plan().parts_per_row() / b.plan().host().tile_parts;
+  return b.CreateMul(b.CreateSub(row_end(b), row_begin(b)), b.i64(in_row));
+}
+
+// The first sweep over the tile at `cursor`; `keep` as in SweepJob.
+SweepJob first_sweep(FunctionBuilder& b, SweepCode& code, Cursor cursor, KeptValues* keep) {
+  SweepJob job{
+      .step = kFirstSweep, .parts = b.plan().host().tile_parts, .keep = keep, .prefetch = prefetches(b.plan(), PrefetchAt::read)};
+  code.set_bases(job, cursor.row, cursor.part);
+  return job;
+}
+
+// What rot carries from tile to tile.
+struct Carried {
+  Cursor cursor;
+  KeptValues kept;
+  ScalarValues scalars;
+};
+
+Values flatten(const Carried& carried, const std::vector<ValueId>& used) {
+  Values flat = {carried.cursor.row, carried.cursor.part};
+  for (const auto& line : carried.kept) {
+    for (const auto& [id, value] : line) flat.insert(flat.end(), value.begin(), value.end());
+  }
+  for (ValueId id : used) flat.push_back(carried.scalars.at(id));
+  return flat;
+}
+
+// `kept` has the lines and values that `flat` was made of.
+Carried unflatten(const Values& flat, const KeptValues& kept, const std::vector<ValueId>& used) {
+  Carried carried{{flat[0], flat[1]}, kept, {}};
+  std::size_t next = 2;
+  for (auto& line : carried.kept) {
+    for (auto& [id, value] : line) {
+      for (llvm::Value*& vector : value) vector = flat[next++];
+    }
+  }
+  for (ValueId id : used) carried.scalars[id] = flat[next++];
+  return carried;
+}
+
+SweepJob second_sweep(FunctionBuilder& b, SweepCode& code, const Carried& carried) {
+  SweepJob job{.step = kSecondSweep, .parts = b.plan().host().tile_parts, .scalars = carried.scalars, .kept = &carried.kept};
+  code.set_bases(job, carried.cursor.row, carried.cursor.part);
+  return job;
+}
 
 }  // namespace
 
@@ -81,129 +121,121 @@ void emit_reg(FunctionBuilder& b, SweepCode& code) {
 }
 
 void emit_rot(FunctionBuilder& b, SweepCode& code) {
-  const Plan& plan = b.plan();
-  const int tile_parts = plan.host().tile_parts;
   const std::vector<ValueId> used = code.scalars_used(kSecondSweep);
-  const Cursor start{row_begin(b), b.i64(0)};
+  Carried begin{{row_begin(b), b.i64(0)}, {}, {}};
 
   auto* some = llvm::BasicBlock::Create(b.getContext(), "some_rows", b.function());
   auto* done = llvm::BasicBlock::Create(b.getContext(), "done", b.function());
   b.CreateCondBr(b.CreateICmpSLT(row_begin(b), row_end(b)), some, done);
   b.SetInsertPoint(some);
 
-  KeptValues kept;
-  SweepJob prologue{.step = kFirstSweep, .parts = tile_parts, .keep = &kept, .prefetch = prefetches(plan, PrefetchAt::read)};
-  code.set_bases(prologue, start.row, start.part);
+  SweepJob prologue = first_sweep(b, code, begin.cursor, &begin.kept);
   code.emit({&prologue}, kAllLines);
-  const ScalarValues first_scalars = after_first_sweep(code, prologue);
+  begin.scalars = after_first_sweep(code, prologue);
 
-  // Carried from part to part: its place, what it kept, and its scalars.
-  auto flatten = [&](Cursor cursor, const KeptValues& values, const ScalarValues& scalars) {
-    Values flat = {cursor.row, cursor.part};
-    for (const auto& line : values) {
-      for (const auto& [id, value] : line) flat.insert(flat.end(), value.begin(), value.end());
-    }
-    const Values picked = pick(scalars, used);
-    flat.insert(flat.end(), picked.begin(), picked.end());
-    return flat;
-  };
-  auto unflatten = [&](const Values& flat, KeptValues& values, ScalarValues& scalars) {
-    std::size_t next = 2;
-    for (auto& line : values) {
-      for (auto& [id, value] : line) {
-        for (llvm::Value*& vector : value) vector = flat[next++];
-      }
-    }
-    for (ValueId id : used) scalars[id] = flat[next++];
-    return Cursor{flat[0], flat[1]};
-  };
+  llvm::Value* total = count_tiles(b);
+  const Values last = b.loop("part", b.i64(1), total, 1, flatten(begin, used), [&](llvm::Value*, const Values& flat) {
+    const Carried current = unflatten(flat, begin.kept, used);
+    Carried next{advance(b, current.cursor), {}, {}};
+    SweepJob second = second_sweep(b, code, current);
+    SweepJob first = first_sweep(b, code, next.cursor, &next.kept);
+    code.emit({&second, &first}, 1);
+    next.scalars = after_first_sweep(code, first);
+    return flatten(next, used);
+  });
 
-  llvm::Value* total = b.CreateMul(b.CreateSub(row_end(b), row_begin(b)), b.i64(tiles_per_row(plan)));
-  const Values last =
-      b.loop("part", b.i64(1), total, 1, flatten(start, kept, first_scalars), [&](llvm::Value*, const Values& carried) {
-        KeptValues current = kept, next_kept;
-        ScalarValues scalars;
-        const Cursor cursor = unflatten(carried, current, scalars);
-        const Cursor next = advance(b, cursor);
-        SweepJob second{.step = kSecondSweep, .parts = tile_parts, .scalars = scalars, .kept = &current};
-        code.set_bases(second, cursor.row, cursor.part);
-        SweepJob first{
-            .step = kFirstSweep, .parts = tile_parts, .keep = &next_kept, .prefetch = prefetches(plan, PrefetchAt::read)};
-        code.set_bases(first, next.row, next.part);
-        code.emit({&second, &first}, 1);
-        return flatten(next, next_kept, after_first_sweep(code, first));
-      });
-
-  ScalarValues scalars;
-  const Cursor cursor = unflatten(last, kept, scalars);
-  SweepJob epilogue{.step = kSecondSweep, .parts = tile_parts, .scalars = scalars, .kept = &kept};
-  code.set_bases(epilogue, cursor.row, cursor.part);
+  const Carried end = unflatten(last, begin.kept, used);
+  SweepJob epilogue = second_sweep(b, code, end);
   code.emit({&epilogue}, kAllLines);
   b.CreateBr(done);
   b.SetInsertPoint(done);
 }
 
-void emit_pipe(FunctionBuilder& b, SweepCode& code) {
-  const Plan& plan = b.plan();
-  const std::vector<ValueId> used = code.scalars_used(kSecondSweep);
-  const int tile_parts = plan.host().tile_parts;
-  const std::int64_t lag = plan.host().groups_per_block / tile_parts;  // in tiles; a power of two
-  llvm::Value* total = b.CreateMul(b.CreateSub(row_end(b), row_begin(b)), b.i64(tiles_per_row(plan)));
-
-  // The scalars of the `lag` tiles under way, a ring for each value.
-  llvm::Type* of_tile = b.f32(tile_parts == 1 ? 0 : tile_parts);
-  std::map<ValueId, llvm::Value*> ring;
-  for (ValueId id : used) ring[id] = b.CreateAlloca(of_tile, b.i64(lag));
-  auto slot = [&](ValueId id, llvm::Value* index) {
-    return b.address(ring.at(id), b.CreateAnd(index, b.i64(lag - 1)), 4 * std::int64_t{tile_parts});
-  };
-  auto put = [&](llvm::Value* index, const ScalarValues& values) {
-    for (ValueId id : used) b.CreateAlignedStore(values.at(id), slot(id, index), llvm::Align(4));
-  };
-  auto get = [&](llvm::Value* index) {
-    std::map<ValueId, ScalarPlace> places;
-    for (ValueId id : used) places[id] = {slot(id, index)};
-    return places;
-  };
-  auto first_job = [&](Cursor cursor) {
-    SweepJob job{.step = kFirstSweep, .parts = tile_parts, .prefetch = prefetches(plan, PrefetchAt::read)};
-    code.set_bases(job, cursor.row, cursor.part);
-    return job;
-  };
-  auto second_job = [&](Cursor cursor, const std::map<ValueId, ScalarPlace>& scalars) {
-    SweepJob job{.step = kSecondSweep, .parts = tile_parts};
-    code.set_scalars(job, scalars);
-    code.set_bases(job, cursor.row, cursor.part);
-    return job;
-  };
-
-  const Cursor start{row_begin(b), b.i64(0)};
-  llvm::Value* filled = b.CreateSelect(b.CreateICmpSLT(total, b.i64(lag)), total, b.i64(lag));
-  const Values reader = b.loop("fill", b.i64(0), filled, 1, {start.row, start.part}, [&](llvm::Value* index, const Values& at) {
-    SweepJob job = first_job({at[0], at[1]});
-    code.emit({&job}, kAllLines);
-    put(index, after_first_sweep(code, job));
-    const Cursor next = advance(b, {at[0], at[1]});
-    return Values{next.row, next.part};
-  });
-  const Values both = b.loop("part", b.i64(lag), total, 1, {reader[0], reader[1], start.row, start.part},
-                             [&](llvm::Value* index, const Values& at) {
-                               SweepJob second = second_job({at[2], at[3]}, get(index));  // the ring comes round: index - lag
-                               SweepJob first = first_job({at[0], at[1]});
-                               code.emit({&second, &first}, plan.host_schedule().chunk_lines);
-                               put(index, after_first_sweep(code, first));
-                               const Cursor read = advance(b, {at[0], at[1]}), write = advance(b, {at[2], at[3]});
-                               return Values{read.row, read.part, write.row, write.part};
-                             });
-  b.loop("drain", b.CreateSub(total, filled), total, 1, {both[2], both[3]}, [&](llvm::Value* index, const Values& at) {
-    SweepJob job = second_job({at[0], at[1]}, get(index));
-    code.emit({&job}, kAllLines);
-    const Cursor next = advance(b, {at[0], at[1]});
-    return Values{next.row, next.part};
-  });
-}
-
 namespace {
+
+// pipe: the scalars of the `lag` tiles under way wait in a ring on the stack, one ring for each value.
+class PipeForm {
+ public:
+  PipeForm(FunctionBuilder& b, SweepCode& code)
+      : b_(b),
+        code_(code),
+        used_(code.scalars_used(kSecondSweep)),
+        tile_parts_(b.plan().host().tile_parts),
+        lag_(b.plan().host().groups_per_block / tile_parts_) {}
+
+  void emit() {
+    llvm::Value* total = count_tiles(b_);
+    for (ValueId id : used_) ring_[id] = b_.CreateAlloca(b_.f32(tile_parts_ == 1 ? 0 : tile_parts_), b_.i64(lag_));
+    llvm::Value* filled = b_.CreateSelect(b_.CreateICmpSLT(total, b_.i64(lag_)), total, b_.i64(lag_));
+    const Cursor start{row_begin(b_), b_.i64(0)};
+    const Cursor reader = fill(filled, start);
+    const Cursor writer = read_and_write(total, reader, start);
+    drain(b_.CreateSub(total, filled), total, writer);
+  }
+
+ private:
+  // First sweeps alone.
+  Cursor fill(llvm::Value* end, Cursor start) {
+    const Values at_end = b_.loop("fill", b_.i64(0), end, 1, {start.row, start.part}, [&](llvm::Value* index, const Values& at) {
+      SweepJob job = first_sweep(b_, code_, {at[0], at[1]}, nullptr);
+      code_.emit({&job}, kAllLines);
+      put(index, after_first_sweep(code_, job));
+      const Cursor next = advance(b_, {at[0], at[1]});
+      return Values{next.row, next.part};
+    });
+    return {at_end[0], at_end[1]};
+  }
+
+  // The first sweep of one tile beside the second of the one `lag` before it; the place where writing stops.
+  Cursor read_and_write(llvm::Value* end, Cursor reader, Cursor writer) {
+    const Values at_end = b_.loop("part", b_.i64(lag_), end, 1, {reader.row, reader.part, writer.row, writer.part},
+                                  [&](llvm::Value* index, const Values& at) {
+                                    SweepJob second = second_job({at[2], at[3]}, get(index));  // the ring comes round: index - lag
+                                    SweepJob first = first_sweep(b_, code_, {at[0], at[1]}, nullptr);
+                                    code_.emit({&second, &first}, b_.plan().host_schedule().chunk_lines);
+                                    put(index, after_first_sweep(code_, first));
+                                    const Cursor read = advance(b_, {at[0], at[1]}), write = advance(b_, {at[2], at[3]});
+                                    return Values{read.row, read.part, write.row, write.part};
+                                  });
+    return {at_end[2], at_end[3]};
+  }
+
+  // Second sweeps alone.
+  void drain(llvm::Value* begin, llvm::Value* end, Cursor writer) {
+    b_.loop("drain", begin, end, 1, {writer.row, writer.part}, [&](llvm::Value* index, const Values& at) {
+      SweepJob job = second_job({at[0], at[1]}, get(index));
+      code_.emit({&job}, kAllLines);
+      const Cursor next = advance(b_, {at[0], at[1]});
+      return Values{next.row, next.part};
+    });
+  }
+
+  SweepJob second_job(Cursor cursor, const std::map<ValueId, ScalarPlace>& scalars) {
+    SweepJob job{.step = kSecondSweep, .parts = tile_parts_};
+    code_.set_scalars(job, scalars);
+    code_.set_bases(job, cursor.row, cursor.part);
+    return job;
+  }
+
+  llvm::Value* slot(ValueId id, llvm::Value* index) {
+    return b_.address(ring_.at(id), b_.CreateAnd(index, b_.i64(lag_ - 1)), 4 * std::int64_t{tile_parts_});
+  }
+  void put(llvm::Value* index, const ScalarValues& values) {
+    for (ValueId id : used_) b_.CreateAlignedStore(values.at(id), slot(id, index), llvm::Align(4));
+  }
+  std::map<ValueId, ScalarPlace> get(llvm::Value* index) {
+    std::map<ValueId, ScalarPlace> places;
+    for (ValueId id : used_) places[id] = {slot(id, index)};
+    return places;
+  }
+
+  FunctionBuilder& b_;
+  SweepCode& code_;
+  const std::vector<ValueId> used_;
+  const int tile_parts_;
+  const std::int64_t lag_;  // in tiles; a power of two
+  std::map<ValueId, llvm::Value*> ring_;
+};
 
 // split: the statistics of a block of parts wait in arrays on the stack, one array for each scalar that crosses steps.
 class SplitForm {
@@ -264,12 +296,9 @@ class SplitForm {
 
   void emit_block(llvm::Value* row, llvm::Value* first_group, llvm::Value* groups) {
     const auto& steps = code_.program().steps;
-    const std::int64_t last = static_cast<std::int64_t>(steps.size()) - 1;
     for (std::size_t step = 0; step < steps.size(); ++step) {
       if (steps[step].kind == StepKind::sweep) {
-        const bool reads = static_cast<std::int64_t>(step) != last;
-        emit_sweep(step, row, first_group, groups,
-                   prefetches(plan_, reads ? PrefetchAt::read : PrefetchAt::write) && (!reads || step == 0));
+        emit_sweep(step, row, first_group, groups);
       } else if (plan_.parts_per_group == 1) {
         emit_flat_scalars(step, groups);
       } else {
@@ -278,7 +307,13 @@ class SplitForm {
     }
   }
 
-  void emit_sweep(std::size_t step, llvm::Value* row, llvm::Value* first_group, llvm::Value* groups, bool prefetch) {
+  // The first sweep is the one that reads, the last the one that writes; in one of them the schedule prefetches.
+  bool prefetches_in(std::size_t step) const {
+    if (step + 1 == code_.program().steps.size()) return prefetches(plan_, PrefetchAt::write);
+    return step == kFirstSweep && prefetches(plan_, PrefetchAt::read);
+  }
+
+  void emit_sweep(std::size_t step, llvm::Value* row, llvm::Value* first_group, llvm::Value* groups) {
     const std::int64_t ratio = plan_.parts_per_group;
     llvm::Value* parts = b_.CreateMul(groups, b_.i64(ratio));
     llvm::Value* first_part = b_.CreateMul(first_group, b_.i64(ratio));
@@ -287,7 +322,7 @@ class SplitForm {
       llvm::Value* first_index = b_.CreateMul(r, parts);  // whole rows: `parts` is all parts of a row
       auto tile = [&](llvm::Value* p, int count) {
         llvm::Value* index = b_.CreateAdd(first_index, p);
-        SweepJob job{.step = step, .parts = count, .prefetch = prefetch};
+        SweepJob job{.step = step, .parts = count, .prefetch = prefetches_in(step)};
         std::map<ValueId, ScalarPlace> places;
         for (ValueId id : code_.scalars_used(step)) places[id] = place(id, index);
         code_.set_scalars(job, places);
@@ -375,6 +410,8 @@ class SplitForm {
 };
 
 }  // namespace
+
+void emit_pipe(FunctionBuilder& b, SweepCode& code) { PipeForm(b, code).emit(); }
 
 void emit_split(FunctionBuilder& b, SweepCode& code) { SplitForm(b, code).emit(); }
 

@@ -25,7 +25,8 @@ using LineValue = Values;
 
 class LineAccess {
  public:
-  explicit LineAccess(FunctionBuilder& builder, bool f32_inputs) : b_(builder), f32_inputs_(f32_inputs) {}
+  // `has_low_nan_bits`: NaNs of which only the low mantissa bits are set can occur.
+  LineAccess(FunctionBuilder& builder, bool has_low_nan_bits) : b_(builder), has_low_nan_bits_(has_low_nan_bits) {}
 
   // `base` addresses the part's first element of a tensor of `dtype`. Any alignment.
   LineValue load(llvm::Value* base, Dtype dtype, const Line& line);
@@ -50,7 +51,7 @@ class LineAccess {
   llvm::Value* f16_from_f32(llvm::Value* value);
 
   FunctionBuilder& b_;
-  bool f32_inputs_;  // NaNs with low mantissa bits can occur
+  bool has_low_nan_bits_;
 };
 
 }  // namespace headnorm::host

@@ -65,6 +65,16 @@ LaneSums add_level(FunctionBuilder& b, const LaneSums& first, const LaneSums& se
       shuffled_parts(first, second, even)};
 }
 
+// Whether both have runs of the same lengths at the same lanes. Only such vectors meet: what comes of them has the pattern again, of
+// shorter runs, so that the levels go on to single lanes.
+bool same_pattern(const LaneSums& a, const LaneSums& b) {
+  for (std::size_t lane = 0; lane < a.parts.size(); ++lane) {
+    if ((a.parts[lane] == kNoPart) != (b.parts[lane] == kNoPart)) return false;
+    if (lane > 0 && (a.parts[lane] == a.parts[lane - 1]) != (b.parts[lane] == b.parts[lane - 1])) return false;
+  }
+  return true;
+}
+
 // One level for the vectors whose parts have `lanes` lanes each; the others wait.
 std::vector<LaneSums> halve(FunctionBuilder& b, const std::vector<LaneSums>& sums, int lanes) {
   std::vector<LaneSums> next;
@@ -73,7 +83,7 @@ std::vector<LaneSums> halve(FunctionBuilder& b, const std::vector<LaneSums>& sum
       next.push_back(sums[k]);
       continue;
     }
-    const bool pair = k + 1 < sums.size() && lanes_per_part(sums[k + 1]) == lanes && common_granule(sums[k], sums[k + 1]) != 0;
+    const bool pair = k + 1 < sums.size() && same_pattern(sums[k], sums[k + 1]) && common_granule(sums[k], sums[k + 1]) != 0;
     const LaneSums second = pair ? sums[k + 1] : nothing_like(sums[k]);
     next.push_back(add_level(b, sums[k], second, common_granule(sums[k], second)));
     if (pair) ++k;

@@ -5,9 +5,6 @@
 namespace headnorm::nvptx {
 namespace {
 
-constexpr std::int64_t kMaxSharedBytes = 48 * 1024;  // static shared memory of a block
-constexpr int kMaxUnrolledPartials = 32;
-
 bool over_group(const Plan& plan, const Sum& sum) {
   return (sum.domain == program::Domain::head ? plan.parts_per_head : plan.parts_per_seed) > 1;
 }
@@ -69,12 +66,13 @@ llvm::Value* partial_at(llvm::IRBuilder<>& ir, llvm::Value* memory, llvm::Value*
   return ir.CreateLoad(ir.getFloatTy(), ir.CreateGEP(ir.getFloatTy(), memory, index));
 }
 
-// Combines `count` partials from `first` on, in order.
-llvm::Value* collect(llvm::IRBuilder<>& ir, const Sum& reduction, llvm::Value* memory, llvm::Value* first, int count) {
+// Combines the partials from `first` on, in order.
+llvm::Value* collect(const Plan& plan, llvm::IRBuilder<>& ir, const Sum& reduction, llvm::Value* memory, llvm::Value* first) {
   const std::string& name = reduction.name;
+  const int count = reduction_of(plan, reduction).partials;
   auto i64 = [&](int value) { return ir.getInt64(static_cast<std::uint64_t>(value)); };
   llvm::Value* total = partial_at(ir, memory, first);
-  if (count <= kMaxUnrolledPartials) {
+  if (reduction_of(plan, reduction).unrolled()) {
     for (int i = 1; i < count; ++i) total = combine(ir, reduction, total, partial_at(ir, memory, ir.CreateAdd(first, i64(i))));
     return total;
   }
@@ -114,8 +112,9 @@ Result<void> reduce(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& threa
     floats += partitions(plan, sum) * reduction_of(plan, sum).partials;
   }
   if (shared.empty()) return {};
-  if (floats * 4 > kMaxSharedBytes)
-    return internal_error(fmt::format("a sweep's {} reductions take {} bytes of shared memory", shared.size(), floats * 4));
+  if (floats * 4 > plan.gpu().shared_bytes)
+    return internal_error(fmt::format("a sweep's {} reductions take {} bytes of shared memory, the plan has {}", shared.size(),
+                                      floats * 4, plan.gpu().shared_bytes));
 
   // A block that goes on to another tile uses the memory again: no warp may still be adding up the last tile's sums. The loads of
   // this tile are under way by now, so that there is little to wait for.
@@ -133,7 +132,7 @@ Result<void> reduce(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& threa
     Sum& sum = *shared[i];
     const int partials = reduction_of(plan, sum).partials;
     llvm::Value* first = ir.CreateMul(partition_of(plan, thread, sum), ir.getInt32(static_cast<std::uint32_t>(partials)));
-    sum.partial_sum = collect(ir, sum, regions[i], ir.CreateZExt(first, ir.getInt64Ty()), partials);
+    sum.partial_sum = collect(plan, ir, sum, regions[i], ir.CreateZExt(first, ir.getInt64Ty()));
   }
   return {};
 }
