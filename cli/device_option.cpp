@@ -51,7 +51,7 @@ Result<std::unique_ptr<Device>> open_cuda_device(const std::string& name) {
   const std::size_t colon = name.find(':');
   std::int64_t ordinal = 0;
   if (colon != std::string::npos) {
-    HEADNORM_TRY(ordinal, text::parse_integer(name.substr(colon + 1), "the number of the device in --device " + name));
+    HEADNORM_TRY(ordinal, text::parse_integer(name.substr(colon + 1), "the number of the device in --device " + name, "0"));
   }
   if (ordinal < 0 || ordinal > kMostOrdinal)
     return user_error(fmt::format("--device {}: {} is no number of a device", name, ordinal),
@@ -91,16 +91,16 @@ Result<std::unique_ptr<Device>> open_emulator(const std::string& name) {
   return make_cuda_device(options, static_cast<int>(std::ranges::find(models, model) - models.begin()));
 }
 
+}  // namespace
+
 Result<int> parse_threads(const std::optional<std::string>& text) {
   if (!text) return 0;
-  HEADNORM_TRY(const std::int64_t threads, text::parse_integer(*text, "--threads"));
+  HEADNORM_TRY(const std::int64_t threads, text::parse_integer(*text, "--threads", "2"));
   if (threads < 1 || threads > host::kMaxThreads)
     return user_error(fmt::format("--threads {} is outside 1 to {}", threads, host::kMaxThreads),
                       "leave it out for one thread per core that this process may use");
   return static_cast<int>(threads);
 }
-
-}  // namespace
 
 void DeviceOption::declare(CLI::App& command) {
   command.add_option("--device", device, "host, cuda:N, emulator or emulator:MODEL (model:NAME: later)")->type_name("DEVICE");
@@ -133,7 +133,12 @@ Result<std::vector<DeviceInfo>> list_emulated_devices() {
   return list_cuda_devices(options);
 }
 
-std::vector<std::string> device_names() { return {"host", "cuda:0", "emulator"}; }
+std::vector<std::string> device_names() {
+  std::vector<std::string> names = {"host", "cuda:0", "emulator"};
+  for (emulator::Model model : emulator::all_models())
+    names.push_back(fmt::format("emulator:{}", emulator::device_model(model).slug));
+  return names;
+}
 
 Json device_json(const DeviceInfo& info) {
   return {{"name", info.name},     {"kind", info.kind},

@@ -23,6 +23,9 @@ struct DeviceOption {
   void declare(CLI::App& command);
 };
 
+// The number of --threads; 0, as many as there are cores, where it is not given. Error (user): not a number of threads.
+Result<int> parse_threads(const std::optional<std::string>& text);
+
 // Errors: no such kind of device (user); a kind that this version does not run on, or that is missing here (environment).
 Result<std::unique_ptr<Device>> open_device(const DeviceOption& option);
 

@@ -19,6 +19,10 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 constexpr std::size_t kValuesPerField = 2;
 constexpr std::size_t kMostPairs = 8;
 
+// Counts whose small values are choices, whether or not the search space has them.
+constexpr std::string_view kCounts[] = {"heads", "chunk", "accumulators", "groups", "rows", "unroll"};
+constexpr const char* kSmallCounts[] = {"1", "2", "4", "8"};
+
 Fields fields_of(const Schedule& schedule) {
   Fields fields;
   const std::string text = to_text(schedule);
@@ -47,6 +51,10 @@ std::map<std::string, std::vector<std::string>> values_in_use(const KernelSpec& 
   plans.insert(plans.end(), refined.begin(), refined.end());
   for (const Plan& plan : plans) {
     for (const auto& [field, value] : fields_of(plan.schedule)) found[field].insert(value);
+  }
+  for (const auto& [field, now] : asked) {
+    if (std::ranges::find(kCounts, field) != std::end(kCounts))
+      found[field].insert(std::begin(kSmallCounts), std::end(kSmallCounts));
   }
   std::map<std::string, std::vector<std::string>> values;
   for (const auto& [field, now] : asked) {

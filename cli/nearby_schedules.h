@@ -15,7 +15,8 @@ struct NearbySchedule {
 };
 
 // Legal schedules that differ from `schedule` in one field, or in two where one does not help: for each field the values nearest to
-// the one asked for, out of those that the search space of the spec uses. Empty where no schedule of the target is near.
+// the one asked for, out of those that the search space of the spec uses and, for counts, small ones. Empty where no schedule of
+// the target is near.
 std::vector<NearbySchedule> nearby_schedules(const KernelSpec& spec, const Schedule& schedule, const Target& target);
 
 }  // namespace headnorm::cli

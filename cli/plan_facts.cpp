@@ -85,11 +85,11 @@ Json bytes_json(const Work& work, std::int64_t rows) {
 }
 
 Json operations_json(const Work& work, std::int64_t rows) {
-  const double flops = static_cast<double>(work.flops_per_row) * static_cast<double>(rows);
+  const std::int64_t flops = work.flops_per_row * rows;
   return {{"flops_per_row", work.flops_per_row},
           {"reductions_per_row", work.reductions_per_row},
           {"flops", flops},
-          {"flops_per_byte", flops / static_cast<double>(work.traffic.total_bytes(rows))}};
+          {"flops_per_byte", static_cast<double>(flops) / static_cast<double>(work.traffic.total_bytes(rows))}};
 }
 
 double roofline_us(const RooflineDevice& device, const Work& work, std::int64_t rows) {

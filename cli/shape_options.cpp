@@ -45,7 +45,9 @@ constexpr OptionRow kOptionRows[] = {
     {"--rounding", &ShapeOptions::rounding, "once|llama", "llama: cast before the weight (once)"},
     {"--norm-input", &ShapeOptions::norm_input, "rounded|unrounded", "which sum is normalised (rounded)"},
     {"--mode", &ShapeOptions::mode, "default|batch-invariant|safe-range",
-     "the same bits with any schedule; right for all finite inputs (default)"},
+     "default: sums in f32, in the order of the schedule; batch-invariant: the same bits with any schedule; safe-range: right for "
+     "every finite u = x + residual, if of each seed head "
+     "sum|beta| < 2^64"},
 };
 
 constexpr std::array kLaterOptions = {"--residual-gate", "--layer-scale",  "--modulation", "--silu-gate",
@@ -82,8 +84,13 @@ Result<void> apply(const char* name, const Text& value, T& field, Parse parse) {
   return {};
 }
 
-Result<std::int64_t> integer(std::string_view text) { return text::parse_integer(text, "value"); }
-Result<double> number(std::string_view text) { return text::parse_number(text, "value"); }
+// A parser whose remedy gives `example`.
+auto integer_like(const char* example) {
+  return [example](std::string_view text) { return text::parse_integer(text, "value", example); };
+}
+auto number_like(const char* example) {
+  return [example](std::string_view text) { return text::parse_number(text, "value", example); };
+}
 
 Result<Shape> base_shape(const ShapeOptions& options) {
   Shape shape;
@@ -115,6 +122,12 @@ Result<void> apply_dtypes(const ShapeOptions& options, KernelSpec& spec) {
   return apply("--out-dtype", options.out_dtype, spec.y_dtype, parse_dtype);
 }
 
+// Refuses an option that was given where it has no effect. To be asked once its value is known to be one.
+Result<void> refuse_idle(const char* name, const Text& value, const char* lack, const char* remedy) {
+  if (!value) return {};
+  return user_error(fmt::format("{} {} has no effect without {}", name, *value, lack), fmt::format("{}, or leave it out", remedy));
+}
+
 // The rules of make_spec for the width alone.
 Result<void> check_width(std::int64_t width) {
   KernelSpec one_head;
@@ -124,23 +137,33 @@ Result<void> check_width(std::int64_t width) {
 }
 
 Result<std::int64_t> head_size_of(std::int64_t width, const std::string& heads_text) {
-  if (heads_text.find_first_of("x+") != std::string::npos)
+  if (const std::size_t at = heads_text.find_first_of("x+"); at != std::string::npos && at > 0)  // "4x256+128"
     return not_in_this_version(fmt::format("--heads {} (heads of several sizes)", heads_text), "give one number of heads");
   std::int64_t heads = 0;
-  HEADNORM_CHECK(apply("--heads", heads_text, heads, integer));
+  HEADNORM_CHECK(apply("--heads", heads_text, heads, integer_like("16")));
   if (heads < 1 || width % heads != 0)
     return user_error(fmt::format("--heads {} does not divide width {}", heads, width),
                       fmt::format("the nearest that do: {}", fmt::join(nearest_divisors(width, heads, 4), ", ")));
   return width / heads;
 }
 
-// `base` is the head size that the preset or spec gave for this very width, or 0.
+// The head size that a preset or spec has for `width`. Where it is the automatic one of its own width, that of another width is
+// automatic too; a single head stays one, and others keep their size where it divides. 0: none.
+std::int64_t inherited_head_size(const KernelSpec& base, std::int64_t width) {
+  if (base.width == width || base.width == 0) return base.head_size;
+  const Result<std::int64_t> automatic = auto_head_size(base.width);
+  if (automatic.ok() && *automatic == base.head_size) return 0;
+  if (base.head_size == base.width) return width;
+  return base.head_size > 0 && width % base.head_size == 0 ? base.head_size : 0;
+}
+
+// `base` is the head size that the preset or spec gives, or 0.
 Result<std::int64_t> choose_head_size(const ShapeOptions& options, std::int64_t width, std::int64_t base) {
   const bool automatic = options.head_size == "auto";
   if (options.heads) {
     HEADNORM_TRY(const std::int64_t from_heads, head_size_of(width, *options.heads));
     std::int64_t given = from_heads;
-    if (!automatic) HEADNORM_CHECK(apply("--head-size", options.head_size, given, integer));
+    if (!automatic) HEADNORM_CHECK(apply("--head-size", options.head_size, given, integer_like("256")));
     if (given != from_heads)
       return user_error(fmt::format("--heads {} and --head-size {} disagree: width {} has {} heads of {}", *options.heads,
                                     *options.head_size, width, *options.heads, from_heads),
@@ -149,35 +172,48 @@ Result<std::int64_t> choose_head_size(const ShapeOptions& options, std::int64_t 
   }
   if (options.head_size && !automatic) {
     std::int64_t given = 0;
-    HEADNORM_CHECK(apply("--head-size", options.head_size, given, integer));
+    HEADNORM_CHECK(apply("--head-size", options.head_size, given, integer_like("256")));
     return given;
   }
   return base > 0 && !automatic ? base : auto_head_size(width);
 }
 
-Result<void> apply_residual_scale(const ShapeOptions& options, KernelSpec& spec) {
-  if (options.residual_scale && !spec.has_residual())
-    return user_error(fmt::format("--residual-scale {} has no effect without a residual", *options.residual_scale),
-                      "add --residual add, or leave it out");
-  return apply("--residual-scale", options.residual_scale, spec.residual_scale, number);
+Result<void> apply_weight(const ShapeOptions& options, KernelSpec& spec) {
+  const bool had_offset = spec.weight_offset != 0;
+  HEADNORM_CHECK(apply("--weight", options.weight, spec.weight, parse_weight_form));
+  HEADNORM_CHECK(apply("--weight-offset", options.weight_offset, spec.weight_offset, number_like("1")));
+  const bool takes_it_away = had_offset && spec.weight_offset == 0;
+  if (spec.has_gamma() || takes_it_away) return {};
+  return refuse_idle("--weight-offset", options.weight_offset, "a weight", "add --weight channel");
 }
 
-Result<void> apply_gate(const ShapeOptions& options, KernelSpec& spec, bool keeps_shape) {
-  const bool had_gate = spec.has_gate();
+Result<void> apply_residual(const ShapeOptions& options, KernelSpec& spec) {
+  HEADNORM_CHECK(apply("--residual", options.residual, spec.residual, parse_residual));
+  HEADNORM_CHECK(apply("--residual-scale", options.residual_scale, spec.residual_scale, number_like("2.8284")));
+  HEADNORM_CHECK(apply("--norm-input", options.norm_input, spec.norm_input, parse_norm_input));
+  if (spec.has_residual()) return {};
+  HEADNORM_CHECK(refuse_idle("--residual-scale", options.residual_scale, "a residual", "add --residual add"));
+  return refuse_idle("--norm-input", options.norm_input, "a residual", "add --residual add");
+}
+
+Result<void> apply_gate(const ShapeOptions& options, KernelSpec& spec) {
+  const char* remedy = "add --gate seednorm";
   HEADNORM_CHECK(apply("--gate", options.gate, spec.gate, parse_gate));
-  if (!spec.has_gate()) {
-    for (const OptionRow& row : kOptionRows) {
-      const std::string_view name = row.name;
-      if ((name == "--seed-heads" || name == "--seed-scale" || name == "--sigma") && options.*row.value)
-        return user_error(fmt::format("{} {} has no effect without a gate", name, *(options.*row.value)),
-                          "add --gate seednorm, or leave it out");
-    }
-    return {};
-  }
-  if (!had_gate || !keeps_shape) spec.seed_heads = spec.head_size > 0 ? spec.heads() : 0;
-  HEADNORM_CHECK(apply("--seed-heads", options.seed_heads, spec.seed_heads, integer));
-  HEADNORM_CHECK(apply("--seed-scale", options.seed_scale, spec.seed_scale, number));
-  return apply("--sigma", options.sigma, spec.sigma, parse_sigma);
+  HEADNORM_CHECK(apply("--seed-heads", options.seed_heads, spec.seed_heads, integer_like("16")));
+  HEADNORM_CHECK(apply("--seed-scale", options.seed_scale, spec.seed_scale, number_like("0.5")));
+  HEADNORM_CHECK(apply("--sigma", options.sigma, spec.sigma, parse_sigma));
+  if (spec.has_gate()) return {};
+  HEADNORM_CHECK(refuse_idle("--seed-heads", options.seed_heads, "a gate", remedy));
+  HEADNORM_CHECK(refuse_idle("--seed-scale", options.seed_scale, "a gate", remedy));
+  return refuse_idle("--sigma", options.sigma, "a gate", remedy);
+}
+
+// After the gate, which has weights of its own.
+Result<void> apply_rounding(const ShapeOptions& options, KernelSpec& spec) {
+  HEADNORM_CHECK(apply("--rounding", options.rounding, spec.rounding, parse_rounding));
+  const bool between = spec.has_gamma() || spec.has_gate() || spec.x_dtype != spec.y_dtype;
+  if (between || spec.rounding == Rounding::once) return {};
+  return refuse_idle("--rounding", options.rounding, "a weight or a gate", "add --weight channel");
 }
 
 }  // namespace
@@ -192,21 +228,20 @@ Result<Shape> make_shape(const ShapeOptions& options) {
   HEADNORM_CHECK(refuse_all_later(options));
   HEADNORM_TRY(Shape shape, base_shape(options));
   KernelSpec& spec = shape.spec;
-  const std::int64_t base_width = spec.width, base_head_size = spec.head_size;
+  const KernelSpec base = spec;
   HEADNORM_CHECK(apply_dtypes(options, spec));
-  HEADNORM_CHECK(apply("--width", options.width, spec.width, integer));
+  HEADNORM_CHECK(apply("--width", options.width, spec.width, integer_like("4096")));
   HEADNORM_CHECK(check_width(spec.width));
-  HEADNORM_TRY(spec.head_size, choose_head_size(options, spec.width, spec.width == base_width ? base_head_size : 0));
-  HEADNORM_CHECK(apply("--weight", options.weight, spec.weight, parse_weight_form));
-  HEADNORM_CHECK(apply("--weight-offset", options.weight_offset, spec.weight_offset, number));
-  HEADNORM_CHECK(apply("--eps", options.eps, spec.eps, number));
-  HEADNORM_CHECK(apply("--residual", options.residual, spec.residual, parse_residual));
-  HEADNORM_CHECK(apply_residual_scale(options, spec));
+  HEADNORM_TRY(spec.head_size, choose_head_size(options, spec.width, inherited_head_size(base, spec.width)));
+  HEADNORM_CHECK(apply_weight(options, spec));
+  HEADNORM_CHECK(apply("--eps", options.eps, spec.eps, number_like("1e-6")));
+  HEADNORM_CHECK(apply_residual(options, spec));
   HEADNORM_CHECK(apply("--mode", options.mode, spec.mode, parse_mode));
-  HEADNORM_CHECK(apply("--rounding", options.rounding, spec.rounding, parse_rounding));
-  HEADNORM_CHECK(apply("--norm-input", options.norm_input, spec.norm_input, parse_norm_input));
-  const bool keeps_shape = spec.width == base_width && spec.head_size == base_head_size;
-  if (spec.head_size >= 1 && spec.width % spec.head_size == 0) HEADNORM_CHECK(apply_gate(options, spec, keeps_shape));
+  // The seed heads of another shape are of no use for this one.
+  const bool keeps_shape = spec.width == base.width && spec.head_size == base.head_size;
+  if (!base.has_gate() || !keeps_shape) spec.seed_heads = spec.head_size > 0 ? spec.heads() : 0;
+  HEADNORM_CHECK(apply_gate(options, spec));
+  HEADNORM_CHECK(apply_rounding(options, spec));
   HEADNORM_TRY(spec, make_spec(spec));
   return shape;
 }
@@ -216,7 +251,7 @@ Result<std::vector<std::int64_t>> parse_rows(const std::string& text) {
   std::vector<std::int64_t> rows;
   for (std::string_view item : text::split(text, ',')) {
     std::int64_t count = 0;
-    HEADNORM_CHECK(apply("--rows", std::string(item), count, integer));
+    HEADNORM_CHECK(apply("--rows", std::string(item), count, integer_like("--rows 1,64,4096")));
     if (count < 1 || count > kMostRows)
       return user_error(fmt::format("--rows {} is outside 1 to {}", count, kMostRows), "give counts such as --rows 1,64,4096");
     if (std::ranges::find(rows, count) == rows.end()) rows.push_back(count);

@@ -60,7 +60,10 @@ Result<std::vector<RooflineDevice>> choose_devices(const std::optional<std::stri
                     suggestion(*text, names) + fmt::format("use {} or host", fmt::join(names, ", ")));
 }
 
-std::string value_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string value_text(const Json& value) {
+  if (value.is_number_float()) return fmt::format("{:.3g}", value.get<double>());
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 std::string facts_text(const Json& json) {
   std::vector<std::pair<std::string, std::string>> facts;
@@ -68,14 +71,16 @@ std::string facts_text(const Json& json) {
   return render_facts(facts);
 }
 
+enum class ScheduleOrigin { asked, by_default };
+
 // The first lines; what is the default is said.
-std::string identity_text(const Json& document, const Error* illegal, bool default_schedule) {
+std::string identity_text(const Json& document, const Error* illegal, ScheduleOrigin origin) {
   std::string text;
   for (const char* key : {"spec", "schedule", "target", "entry"}) {
     if (!document.contains(key)) continue;
     text += fmt::format("{:<9} {}", key, document[key].get<std::string>());
     if (key == std::string_view("schedule") && illegal != nullptr) text += "  (illegal)";
-    if (key == std::string_view("schedule") && illegal == nullptr && default_schedule) text += "  (default)";
+    if (key == std::string_view("schedule") && illegal == nullptr && origin == ScheduleOrigin::by_default) text += "  (default)";
     text += '\n';
   }
   return text;
@@ -89,8 +94,8 @@ std::string roofline_text(const Json& roofline) {
   return "\nroofline (a bound, not a measurement)\n" + table.render();
 }
 
-std::string report_text(const Json& document, const Error* illegal, bool default_schedule) {
-  std::string text = identity_text(document, illegal, default_schedule);
+std::string report_text(const Json& document, const Error* illegal, ScheduleOrigin origin) {
+  std::string text = identity_text(document, illegal, origin);
   if (illegal == nullptr) text += "\nplan\n" + facts_text(document["plan"]);
   text += fmt::format("\nbytes, {} rows\n", document["rows"].get<std::int64_t>()) + facts_text(document["bytes"]);
   text += "\noperations\n" + facts_text(document["operations"]);
@@ -142,6 +147,7 @@ class ExplainVerb final : public Verb {
     if (model && options.target == PlanOptions().target) options.target = fmt::format("sm_{}", emulator::device_model(*model).sm);
     HEADNORM_TRY(const AskedPlan asked, read_plan_options(shape.spec, options));
     HEADNORM_TRY(const std::int64_t rows, choose_rows(shape));
+    HEADNORM_CHECK(parse_threads(host_.threads));
     HEADNORM_TRY(const std::vector<RooflineDevice> devices, choose_devices(device_, host_));
     HEADNORM_TRY(const Work work, count_work(shape.spec));
     const Result<Plan> plan = make_plan(shape.spec, asked.schedule, asked.target);
@@ -159,10 +165,11 @@ class ExplainVerb final : public Verb {
       const std::vector<NearbySchedule> nearby = nearby_schedules(shape.spec, asked.schedule, asked.target);
       report.document["nearby"] = nearby_json(nearby);
       report.error = plan.error();
-      if (!nearby.empty()) report.error->remedy = nearby_text(nearby);
+      if (!nearby.empty()) report.error->remedy += "; " + nearby_text(nearby);
       report.exit_code = exit_code_of(*report.error);
     }
-    report.text = report_text(report.document, report.error ? &*report.error : nullptr, !plan_.schedule);
+    const ScheduleOrigin origin = plan_.schedule ? ScheduleOrigin::asked : ScheduleOrigin::by_default;
+    report.text = report_text(report.document, report.error ? &*report.error : nullptr, origin);
     return report;
   }
 

@@ -50,7 +50,7 @@ class RunVerb final : public Verb {
     const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
     Runtime runtime(*device, database.get(), backend.get(), no_jit_ ? JitMode::forbidden : JitMode::allowed);
     HEADNORM_TRY(const LaunchReport prepared, runtime.prepare(shape.spec, std::max<std::int64_t>(1, tensors.arguments.rows)));
-    HEADNORM_TRY(const double time_us, launch(runtime, *device, shape.spec, tensors.arguments));
+    HEADNORM_TRY(const double time_us, measure(runtime, *device, shape.spec, tensors.arguments));
     HEADNORM_CHECK(store_outputs(*device, shape.spec, files_, tensors, input.shape));
     return make_report(device->info(), shape.spec, tensors.arguments.rows, prepared, time_us);
   }
@@ -64,8 +64,8 @@ class RunVerb final : public Verb {
     return options;
   }
 
-  // The median of a few launches; one alone where a launch uses up its inputs.
-  static Result<double> launch(Runtime& runtime, Device& device, const KernelSpec& spec, const LaunchArguments& arguments) {
+  // The median of a few launches; one alone where a launch uses up its inputs. 0 without rows, where nothing is launched.
+  static Result<double> measure(Runtime& runtime, Device& device, const KernelSpec& spec, const LaunchArguments& arguments) {
     const int launches = spec.residual == Residual::inplace ? 1 : kTimedLaunches;
     std::vector<double> times_us;
     for (int i = 0; i < launches; ++i) {
@@ -74,13 +74,14 @@ class RunVerb final : public Verb {
       HEADNORM_CHECK(device.synchronize());
       times_us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
     }
+    if (arguments.rows == 0) return 0.0;
     std::ranges::nth_element(times_us, times_us.begin() + launches / 2);
     return times_us[static_cast<std::size_t>(launches / 2)];
   }
 
   Report make_report(const DeviceInfo& device, const KernelSpec& spec, std::int64_t rows, const LaunchReport& launched,
                      double time_us) const {
-    const double gb_per_s = static_cast<double>(minimum_traffic(spec).total_bytes(rows)) / time_us / 1e3;
+    const double gb_per_s = rows > 0 ? static_cast<double>(minimum_traffic(spec).total_bytes(rows)) / time_us / 1e3 : 0;
     const char* const whose = device.kind == "emulator" ? " of this processor, not of a GPU" : "";
     Report report;
     report.document = {{"served", to_text(launched.served)},

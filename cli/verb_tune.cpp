@@ -111,7 +111,7 @@ class TuneVerb final : public Verb {
     HEADNORM_TRY(request.policy, parse_cache_policy(policy_));
     HEADNORM_TRY(request.search, parse_search_kind(search_));
     HEADNORM_TRY(request.budget_s, parse_budget(budget_));
-    HEADNORM_TRY(const std::int64_t seed, text::parse_integer(seed_, "--seed"));
+    HEADNORM_TRY(const std::int64_t seed, text::parse_integer(seed_, "--seed", "1"));
     if (seed < 0) return user_error(fmt::format("--seed {} is below 0", seed), "give 0 or more");
     request.seed = static_cast<std::uint64_t>(seed);
     request.retune = retune_ ? Retune::always : Retune::missing;

@@ -103,7 +103,7 @@ class VerifyVerb final : public Verb {
     HEADNORM_TRY(const Grid grid, parse_grid(grid_));
     HEADNORM_TRY(const std::vector<KernelSpec> specs, choose_specs(grid));
     HEADNORM_TRY(const std::vector<std::int64_t> rows, choose_rows(grid));
-    HEADNORM_TRY(const std::int64_t seed, text::parse_integer(seed_, "--seed"));
+    HEADNORM_TRY(const std::int64_t seed, text::parse_integer(seed_, "--seed", "1"));
     HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(device_));
     const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
     const InterruptScope interrupt;

@@ -32,7 +32,7 @@ constexpr VerbEntry kVerbs[] = {
      "  headnorm tune --preset wide-vit-4096 --rows 1,64,12608 --db tuned\n"
      "  headnorm tune --width 768 --rows 4096 --search random --budget 30s --seed 7",
      make_tune_verb},
-    {"run", "run the kernel that the database serves on .npy files",
+    {"run", "run the kernel that the database serves on .npy and .safetensors files",
      "  headnorm run --preset wide-vit-4096 --input x.npy --output y.npy\n"
      "  headnorm run --width 768 --residual add --input x.npy --residual-input r.npy --gamma g.npy --output y.npy",
      make_run_verb},

@@ -204,6 +204,36 @@ TEST(Explain, OptionsOverrideAPreset) {
   EXPECT_EQ(document["spec"], "width=1152,head_size=288,x=f32,y=f32,weight=channel:f32,eps=1e-06,weight_offset=1");
 }
 
+// The head size of a preset says something where it is not the automatic one: one head of an ablation is one head at any width.
+TEST(Explain, AnotherWidthKeepsTheHeadsThatAPresetChose) {
+  const std::pair<Words, std::string> cases[] = {
+      {{"--preset", "ablation-rmsnorm", "--width", "1024"}, "width=1024,head_size=1024,"},
+      {{"--preset", "ablation-d64", "--width", "1024"}, "width=1024,head_size=64,"},
+      {{"--preset", "ablation-d512", "--width", "1536"}, "width=1536,head_size=512,"},
+      {{"--preset", "ablation-d512", "--width", "1152"}, "width=1152,head_size=288,"},  // 512 does not divide it
+      {{"--preset", "ablation-d256", "--width", "1152"}, "width=1152,head_size=288,"},
+      {{"--preset", "ablation-rmsnorm", "--width", "1024", "--head-size", "auto"}, "width=1024,head_size=256,"},
+      {{"--preset", "ablation-rmsnorm", "--width", "1024", "--heads", "8"}, "width=1024,head_size=128,"},
+      {{"--preset", "vit-ti-16", "--width", "1024"}, "width=1024,head_size=256,"},  // its one head is the automatic choice
+  };
+  for (const auto& [options, spec] : cases) {
+    const std::string got = answer(Command(), join({"explain"}, options))["spec"];
+    EXPECT_TRUE(got.starts_with(spec)) << got << ", not " << spec;
+  }
+}
+
+// An offset that a preset brings can be taken away together with the weight.
+TEST(Explain, AnOffsetGoesWithItsWeight) {
+  const json document = answer(Command(), {"explain", "--preset", "gemma3-1b", "--weight", "none", "--weight-offset", "0"});
+  EXPECT_EQ(document["spec"], "width=1152,head_size=288,x=bf16,y=bf16,weight=none,eps=1e-06");
+}
+
+TEST(Explain, OperationsAreWholeNumbers) {
+  const json operations = answer(Command(), {"explain", "--width", "4096", "--rows", "4096"})["operations"];
+  ASSERT_TRUE(operations["flops"].is_number_integer()) << operations;
+  EXPECT_EQ(operations["flops"].get<std::int64_t>(), 4096 * operations["flops_per_row"].get<std::int64_t>());
+}
+
 TEST(Explain, AnIllegalScheduleNamesTheRuleTheNearestLegalOnesAndStillTheWork) {
   struct Case {
     Words options;
@@ -223,6 +253,9 @@ TEST(Explain, AnIllegalScheduleNamesTheRuleTheNearestLegalOnesAndStillTheWork) {
        "store=plain,accumulators="},
       {{"--target", gpu}, "lanes=48", "lanes=48: must be a power of two", "lanes=32; or with lanes=16"},
       {{"--target", gpu}, "form=rot", "is not for target sm_90", "lanes="},
+      {{"--target", gpu}, "lanes=16,vector=16,access=32", "access=32", "--target sm_100+ptx88; legal with access=16"},
+      {{"--target", host, "--width", "256"}, "heads=0", "heads=0", "heads=1"},
+      {{"--target", host, "--head-size", "256"}, "form=split,heads=3", "heads=3", "heads=4; or with heads=2"},
   };
   for (const Case& wrong : cases) {
     const Words shape = join({"explain", "--preset", "wide-vit-4096"}, wrong.options);

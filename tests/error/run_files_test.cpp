@@ -132,7 +132,10 @@ TEST_F(RunTest, InplaceGivesBothOutputs) {
 
 TEST_F(RunTest, NoRowsAreNoFailure) {
   write("x.npy", npy(Dtype::f32, {0, 8}, {}));
-  EXPECT_EQ(run_well(files())["rows"], 0);
+  const nlohmann::json document = run_well(files());
+  EXPECT_EQ(document["rows"], 0);
+  EXPECT_EQ(document["time_us"], 0);
+  EXPECT_EQ(document["gb_per_s"], 0);
   EXPECT_TRUE(values_of(path("y.npy")).empty());
 }
 
