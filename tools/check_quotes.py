@@ -2,7 +2,8 @@
 """Checks that the code which docs/adding-a-variant.md quotes stands in the files that it names.
 
 A line `path` alone names the file of the code block that follows. A block is cut at lines of three dots; each piece must be in the
-file, line by line. Prints each piece that is not; exit status 1 if there is any, or if nothing is quoted.
+file, line by line. Each name in ctest's `-R '...|...'` must be part of a test's name. Prints each piece and name that is not; exit
+status 1 if there is any, or if nothing is quoted.
 
 usage: check_quotes.py [ROOT]
 """
@@ -13,6 +14,18 @@ import sys
 
 PAGE = "docs/adding-a-variant.md"
 QUOTE = re.compile(r"^`([^`\n]+)`\n\n```\w*\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+
+SELECTION = re.compile(r"ctest [^`\n]*-R '([^']+)'")
+TEST = re.compile(r"^TEST(?:_[FP])?\((\w+), (\w+)\)", re.MULTILINE)
+
+
+def names_without_test(root):
+    """Names by which the page selects tests, and no test has."""
+    sources = [path.read_text(encoding="utf-8") for path in sorted((root / "tests").rglob("*.cpp"))]
+    tests = [".".join(test) for source in sources for test in TEST.findall(source)]
+    selections = SELECTION.findall((root / PAGE).read_text(encoding="utf-8"))
+    names = [name for selection in selections for name in selection.split("|")]
+    return [name for name in names if not any(name in test for test in tests)]
 
 
 def missing_quotes(root):
@@ -33,8 +46,11 @@ def main():
     count, missing = missing_quotes(root)
     for piece in missing:
         print(f"{PAGE} quotes what is not in {piece}")
+    names = names_without_test(root)
+    for name in names:
+        print(f"{PAGE} selects tests by {name}, which is in no test's name")
     print(f"check_quotes: {count} pieces of code")
-    return 1 if missing or count == 0 else 0
+    return 1 if missing or names or count == 0 else 0
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <map>
 
 #include "core/artifact.h"
 #include "generator/generator.h"
 #include "tests/aarch64/launch_file.h"
+#include "tests/support/choices.h"
 #include "tests/support/host_runner.h"
 #include "tests/support/random_launches.h"
 #include "tests/support/temporary_directory.h"
@@ -30,8 +30,10 @@ struct Trial {
   std::vector<RowValues> inputs;
 };
 
+Random random_of(int number) { return Random(test_seed() * 1'000'003 + static_cast<std::uint64_t>(number)); }
+
 Trial make_trial(int number) {
-  Random random(test_seed() * 1'000'003 + static_cast<std::uint64_t>(number));
+  Random random = random_of(number);
   const RandomLaunch launch = random_launch(random, {HostIsa::aarch64});
   Trial trial{number, launch, LaunchTensors(launch.plan.spec, launch.rows, launch.layout), {}};
   trial.inputs = fill_random(random, trial.tensors);
@@ -83,27 +85,13 @@ TEST_P(Aarch64, EqualsTheReferenceWithinTheBound) {
 }
 
 TEST(Aarch64Cases, HaveEveryChoice) {
-  std::map<std::string, int> seen;
+  Choices choices = host_choices({HostIsa::aarch64});
   for (int number = 0; number < kTrials; ++number) {
-    const RandomLaunch launch = make_trial(number).launch;
-    const KernelSpec& spec = launch.plan.spec;
-    const HostSchedule& schedule = launch.plan.host_schedule();
-    const HostPlan& shape = launch.plan.host();
-    ++seen[std::string("form ") + to_text(schedule.form)];
-    ++seen[std::string("store ") + to_text(schedule.store)];
-    ++seen[std::string("unpack ") + to_text(schedule.unpack)];
-    ++seen[std::string("prefetch ") + to_text(schedule.prefetch)];
-    ++seen[std::string("x ") + to_text(spec.x_dtype)];
-    ++seen[std::string("y ") + to_text(spec.y_dtype)];
-    ++seen[std::string("residual ") + to_text(spec.residual)];
-    ++seen[std::string("gate ") + to_text(spec.gate)];
-    ++seen[std::string("alias ") + to_text(launch.layout.alias)];
-    ++seen[shape.tail_elements == 0 ? "no tail" : "tail"];
-    ++seen[shape.unrolled ? "unrolled" : "loop"];
-    ++seen[launch.layout.offset_bytes == Layout{}.offset_bytes ? "aligned" : "unaligned"];
+    Random random = random_of(number);
+    const RandomLaunch launch = random_launch(random, {HostIsa::aarch64});
+    count_choices(choices, launch.plan, launch.layout);
   }
-  EXPECT_EQ(seen.size(), 4u + 2 + 2 + 4 + 3 + 3 + 3 + 2 + 5 + 2 + 2 + 2);
-  for (const auto& [choice, count] : seen) EXPECT_GE(count, 5) << choice;
+  EXPECT_EQ(rarer_than(choices, 5), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, Aarch64, ::testing::Range(0, kShards));

@@ -81,6 +81,18 @@ class Quotes(unittest.TestCase):
         self.assertIn("core/a.cpp: int b = 2;", output)
         self.assertNotIn("return a", output)
 
+    def test_names_that_select_no_test(self):
+        page = self.PAGE + "\n`ctest --preset dev -R 'Random|random'`\n"
+        files = {
+            "docs/adding-a-variant.md": page,
+            "core/a.cpp": "  int b = 2;\n  return a;\n",
+            "tests/numerics/a_test.cpp": "TEST(RandomHost, IsRight) {}\n",
+        }
+        status, output = run_check("check_quotes.py", files)
+        self.assertEqual(status, 1, output)
+        self.assertIn("by random, which", output)
+        self.assertNotIn("by Random", output)
+
     def test_a_page_without_quotes_is_no_pass(self):
         self.assertEqual(run_check("check_quotes.py", {"docs/adding-a-variant.md": "# Adding\n"})[0], 1)
 

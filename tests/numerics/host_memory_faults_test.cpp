@@ -210,6 +210,7 @@ TEST_P(HostTiles, StayInTheirRowAtAnyAlignment) {
     gaps.offset(Operand::y) = 6;
     for (HostIsa isa : supported_isas()) {
       for (const Plan& plan : plans_of_all_forms(spec(dtype), isa)) {
+        if (plan.host_schedule().rsqrt != RsqrtForm::exact) continue;  // addresses are the same with any root
         SCOPED_TRACE(to_text(plan.target) + " " + to_text(plan.schedule) + " " + to_text(dtype));
         run_random_rows(runner, plan, 3, gaps, random);
         LaunchTensors aligned = run_seeded(runner, plan, 3, {}), moved = run_seeded(runner, plan, 3, gaps);
@@ -244,6 +245,7 @@ TEST_P(HostAliasing, OutputsOverInputsAreBitEqual) {
   const KernelSpec spec = spec_of_all_operands(16384, GetParam());
   for (HostIsa isa : supported_isas()) {
     for (const Plan& plan : plans_of_all_forms(spec, isa)) {
+      if (plan.host_schedule().rsqrt != RsqrtForm::exact) continue;  // the order of accesses is the same with any root
       LaunchTensors apart = run_seeded(runner, plan, 3, {});
       for (Alias alias : {Alias::y_over_x, Alias::residual_out_over_residual, Alias::residual_out_over_x, Alias::inplace}) {
         SCOPED_TRACE(to_text(plan.target) + " " + to_text(plan.schedule) + " " + to_text(alias));

@@ -93,7 +93,10 @@ TEST(HostDtypes, WeightsOfAnyDtypeWithInputsOfAny) {
     for (Dtype weight : kDtypes) {
       KernelSpec spec = gated_spec(192, 48, x, 4);
       spec.weight_dtype = weight;
-      for_each_plan(*make_spec(spec), [&](const Plan& plan) { run_random_rows(runner, plan, 3, {}, random); });
+      for_each_plan(*make_spec(spec), [&](const Plan& plan) {
+        const HostSchedule& schedule = plan.host_schedule();  // dtypes are converted the same with any root and store
+        if (schedule.rsqrt == RsqrtForm::exact && schedule.store == StoreKind::plain) run_random_rows(runner, plan, 3, {}, random);
+      });
     }
   }
 }

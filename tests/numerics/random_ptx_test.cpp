@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "generator/generator.h"
+#include "tests/support/choices.h"
 #include "tests/support/ptx_launch.h"
 #include "tests/support/random_launches.h"
 
@@ -39,7 +40,8 @@ GpuSchedule random_schedule(Random& random, const Target& target) {
   s.unroll = pick<int>(random, {0, 0, 1, 2, 3, 8});
   s.grid = pick<GridForm>(random, {GridForm::once, GridForm::persistent});
   s.weights = pick<WeightLoad>(random, {WeightLoad::after, WeightLoad::before});
-  s.access_bytes = pick<int>(random, {2, 4, 8, 16, target.max_access_bytes()});
+  s.access_bytes =
+      pick<int>(random, {2, 4, 8, 16, target.max_access_bytes(), target.max_access_bytes(), target.max_access_bytes()});
   return s;
 }
 
@@ -110,22 +112,33 @@ void run_case(CodegenBackend& backend, Random& random, const Case& test) {
   EXPECT_TRUE(same_outputs(tensors, again)) << "not bit-equal to narrow accesses, another grid and another order of threads";
 }
 
+Random random_of(int trial) { return Random(test_seed() * 1'000'003 + static_cast<std::uint64_t>(trial)); }
+
 class RandomPtx : public testing::TestWithParam<int> {};
 
 TEST_P(RandomPtx, EqualsTheReferenceWithinTheBound) {
-  const std::uint64_t seed = test_seed();
   const char* only = std::getenv("HEADNORM_TEST_TRIAL");
   const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
   for (int trial = GetParam(); trial < kTrials; trial += kShards) {
     if (only != nullptr && trial != std::atoi(only)) continue;
-    Random random(seed * 1'000'003 + static_cast<std::uint64_t>(trial));
+    Random random = random_of(trial);
     const Case test = random_case(random);
     SCOPED_TRACE(fmt::format(
-        "HEADNORM_TEST_SEED={} HEADNORM_TEST_TRIAL={} random_ptx_test\nspec {}\nschedule {}\ntarget {} rows {} {}", seed, trial,
-        to_text(test.plan.spec), to_text(test.plan.schedule), to_text(test.plan.target), test.rows, to_text(test.layout)));
+        "HEADNORM_TEST_SEED={} HEADNORM_TEST_TRIAL={} random_ptx_test\nspec {}\nschedule {}\ntarget {} rows {} {}", test_seed(),
+        trial, to_text(test.plan.spec), to_text(test.plan.schedule), to_text(test.plan.target), test.rows, to_text(test.layout)));
     run_case(*backend, random, test);
     if (HasFailure()) return;
   }
+}
+
+TEST(RandomPtxCases, HaveEveryChoice) {
+  Choices choices = gpu_choices();
+  for (int trial = 0; trial < kTrials; ++trial) {
+    Random random = random_of(trial);
+    const Case test = random_case(random);
+    count_choices(choices, test.plan, test.layout);
+  }
+  EXPECT_EQ(rarer_than(choices, 2), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, RandomPtx, testing::Range(0, kShards));

@@ -1,4 +1,5 @@
-// Mode safe-range: right for every finite input, where the default mode's squares leave f32.
+// Mode safe-range: right for every finite u, where the default mode's squares leave f32, while the betas of a seed head sum to less
+// than 2^64.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -50,13 +51,17 @@ void for_each_plan(const std::string& spec_text, const std::function<void(const 
   }
 }
 
-// y of one row of these numbers; weights are 1, and beta `beta`.
-std::vector<double> y_of(Runner& runner, const Plan& plan, const std::function<double(std::int64_t)>& x, double beta = 1) {
+// y of one row of these numbers, with this in every beta and residual; the other weights are 1.
+std::vector<double> y_of(Runner& runner, const Plan& plan, const std::function<double(std::int64_t)>& x, double beta = 1,
+                         double residual = 1) {
+  const auto value = [&](Operand operand, std::int64_t i) {
+    if (operand == Operand::x) return x(i);
+    return operand == Operand::beta ? beta : operand == Operand::residual ? residual : 1;
+  };
   LaunchTensors tensors(plan.spec, 1, {});
   for (Operand operand : kOperands) {
     if (!has_operand(plan.spec, operand) || is_output(operand)) continue;
-    for (std::int64_t i = 0; i < operand_elements(plan.spec, operand); ++i)
-      tensors.tensor(operand).set(0, i, operand == Operand::x ? x(i) : operand == Operand::beta ? beta : 1);
+    for (std::int64_t i = 0; i < operand_elements(plan.spec, operand); ++i) tensors.tensor(operand).set(0, i, value(operand, i));
   }
   runner.run(plan, tensors);
   return tensors.tensor(Operand::y).row(0);
@@ -152,21 +157,65 @@ TEST(SafeRange, AHugeSeedSaturatesItsGate) {
   }
 }
 
+// Largest terms that the mode allows, in magnitudes whose sums are exact: they cancel or saturate the gate, in any order of sums.
+TEST(SafeRange, ASeedDotIsRightWhileTheBetasSumToLessThanItsLimit) {
+  Runner runner;
+  constexpr double kBeta = 0x1.fep57;  // 64 of them: 0x1.fep63
+  const auto alternating = [](std::int64_t i) { return i / 2 % 2 == 0 ? kLargestBf16 : -kLargestBf16; };
+  for_each_plan("width=64,head_size=32,x=f32,y=f32,weight=channel:f32,gate=seednorm,seed_heads=1,mode=safe-range",
+                [&](const Plan& plan) {
+                  const std::vector<double> y = y_of(runner, plan, alternating, kBeta);
+                  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], i / 2 % 2 == 0 ? 1 : -1, 6e-7) << i;
+                  for (double saturated : y_of(
+                           runner, plan, [](std::int64_t) { return kLargestBf16; }, kBeta))
+                    EXPECT_NEAR(saturated, 2, 2e-6);
+                  // Each term is past f32 then, and infinities of both signs meet.
+                  for (double lost : y_of(runner, plan, alternating, 0x1p66)) EXPECT_TRUE(std::isnan(lost)) << lost;
+                });
+}
+
+TEST(SafeRange, TheBoundPromisesAGateUpToTheLimitOfItsBetasAndNothingPastIt) {
+  const KernelSpec spec =
+      *parse_spec("width=64,head_size=32,x=f32,y=f32,weight=channel:f32,gate=seednorm,seed_heads=1,mode=safe-range");
+  const Target target = make_host_target(HostIsa::x86_64_v3);
+  const Arithmetic arithmetic = arithmetic_of(*make_plan(spec, default_schedule(spec, target), target));
+  const auto error = [&](double beta) {
+    RowValues values;
+    for (Operand operand : {Operand::x, Operand::gamma, Operand::alpha, Operand::beta})
+      values[static_cast<std::size_t>(operand)].assign(64, operand == Operand::x      ? kLargestF32
+                                                           : operand == Operand::beta ? beta
+                                                                                      : 1);
+    return bound_errors(spec, arithmetic, values).y[0];
+  };
+  EXPECT_LT(error(0x1.fffep57), 1e-5);
+  EXPECT_EQ(error(0x1p59), kInf);
+}
+
+TEST(SafeRange, ASumPastF32IsAnInfinityOfItsHead) {
+  Runner runner;
+  for_each_plan("width=64,head_size=32,x=f32,y=f32,weight=channel:f32,residual=add:f32,eps=0,mode=safe-range",
+                [&](const Plan& plan) {
+                  const auto x = [](std::int64_t) { return 0x1p127; };
+                  for (double y : y_of(runner, plan, x, 1, 0x1p126)) EXPECT_NEAR(y, 1, 6e-7);
+                  for (double y : y_of(runner, plan, x, 1, 0x1p127)) EXPECT_TRUE(std::isnan(y)) << y;
+                });
+}
+
 TEST(SafeRange, TheBoundPromisesSomethingForEveryMagnitude) {
   const KernelSpec spec = *parse_spec("width=96,head_size=32,x=f32,y=f32,weight=channel:f32,eps=0,gate=seednorm,mode=safe-range");
   const Target target = make_host_target(HostIsa::x86_64_v3);
   const Arithmetic arithmetic = arithmetic_of(*make_plan(spec, default_schedule(spec, target), target));
   Random random(test_seed());
+  KernelSpec standard = spec;
+  standard.mode = Mode::standard;
   RowValues values;
-  fill_random_weights(random, spec, values);
+  fill_random_weights(random, standard, values);
   for (int exponent : {-140, -126, -80, 0, 80, 100, 124}) {
     std::vector<double>& x = values[static_cast<std::size_t>(Operand::x)];
     x.clear();
     for (int i = 0; i < 96; ++i) x.push_back(round_to_dtype(std::ldexp(1 + 0.01 * i, exponent), Dtype::f32));
     const RowErrors errors = bound_errors(spec, arithmetic, values);
     for (double error : errors.y) EXPECT_LT(error, 1e-4) << exponent;
-    KernelSpec standard = spec;
-    standard.mode = Mode::standard;
     const bool in_range = exponent > -60 && exponent < 60;
     EXPECT_EQ(std::isfinite(bound_errors(standard, arithmetic, values).y[0]), in_range) << exponent;
   }

@@ -68,7 +68,7 @@ KernelSpec random_spec(Random& random, std::int64_t max_width, const std::vector
   spec.weight =
       pick<WeightForm>(random, {WeightForm::channel, WeightForm::channel, WeightForm::none, WeightForm::shared, WeightForm::head});
   if (spec.has_gamma() && random() % 3 == 0) spec.weight_offset = pick<double>(random, {1, 1, -0.5, 0.1});
-  spec.eps = pick<double>(random, {1e-6, 1e-6, 1e-5, 1e-3, 1e-12});
+  spec.eps = pick<double>(random, {1e-6, 1e-6, 1e-5, 1e-3, 1e-12, 0});
   spec.residual = pick<Residual>(random, {Residual::none, Residual::none, Residual::add, Residual::inplace});
   if (spec.residual == Residual::inplace) spec.y_dtype = spec.x_dtype;
   if (random() % 4 == 0) spec.residual_scale = pick<double>(random, {2.0, 0.5, 2.8284, -0.3});
@@ -80,17 +80,31 @@ KernelSpec random_spec(Random& random, std::int64_t max_width, const std::vector
   return *make_spec(spec);
 }
 
+namespace {
+
+// Betas of a seed head as large as mode safe-range allows: their magnitudes sum to less than 2^64.
+double large_beta(Random& random, const KernelSpec& spec, int exponent) {
+  const double seed_size = static_cast<double>(spec.width / spec.seed_heads);
+  const double limit = spec.weight_dtype == Dtype::f16 ? 60000 : 0.99 * std::ldexp(1 / seed_size, 64);
+  return std::clamp(std::ldexp(normal(random), exponent) / seed_size, -limit, limit);
+}
+
+}  // namespace
+
 void fill_random_weights(Random& random, const KernelSpec& spec, RowValues& values) {
   const double centre = spec.weight_offset == 0 ? 1 : 0;
   const double beta_size = 1 / std::sqrt(static_cast<double>(spec.has_gate() ? spec.width / spec.seed_heads : 1));
+  const bool is_large = spec.mode == Mode::safe_range && spec.has_gate() && random() % 3 == 0;
+  const int exponent = is_large ? pick<int>(random, {14, 40, 63, 66}) : 0;
   for (Operand operand : {Operand::gamma, Operand::alpha, Operand::beta}) {
     if (!has_operand(spec, operand)) continue;
     std::vector<double>& weight = values_of(values, operand);
     weight.clear();
     for (std::int64_t i = 0; i < operand_elements(spec, operand); ++i) {
-      const double value = operand == Operand::gamma  ? centre + 0.2 * normal(random)
-                           : operand == Operand::beta ? beta_size * normal(random)
-                                                      : normal(random);
+      const double value = operand == Operand::gamma   ? centre + 0.2 * normal(random)
+                           : operand == Operand::alpha ? normal(random)
+                           : is_large                  ? large_beta(random, spec, exponent)
+                                                       : beta_size * normal(random);
       weight.push_back(round_to_dtype(value, spec.weight_dtype));
     }
   }
@@ -119,10 +133,11 @@ void fill_extreme_row(Random& random, const KernelSpec& spec, RowValues& values)
 
 void fill_random_row(Random& random, const KernelSpec& spec, RowValues& values) {
   if (spec.mode == Mode::safe_range && random() % 2 == 0) return fill_extreme_row(random, spec, values);
-  enum Kind { kNormal, kOutliers, kTiny, kZeroHeads, kSpread, kKinds };
+  enum Kind { kNormal, kOutliers, kTiny, kZeroHeads, kSpread, kTop, kKinds };
   const auto kind = static_cast<Kind>(random() % kKinds);
   const double tiny = std::ldexp(1.0, -static_cast<int>(random() % 20));
   const std::uint64_t zero_heads = random();
+  const double top = spec.has_residual() ? 64000 / (1 + std::fabs(spec.residual_scale)) : 65504;  // no sum leaves f16
   for (Operand operand : {Operand::x, Operand::residual}) {
     if (!has_operand(spec, operand)) continue;
     std::vector<double>& row = values_of(values, operand);
@@ -133,6 +148,7 @@ void fill_random_row(Random& random, const KernelSpec& spec, RowValues& values) 
       if (kind == kTiny) value *= tiny;
       if (kind == kZeroHeads && (zero_heads >> (i / spec.head_size % 64) & 1) != 0) value = 0;
       if (kind == kSpread) value = std::ldexp(value, static_cast<int>(random() % 24) - 12);
+      if (kind == kTop) value = std::copysign(top * (1 - std::ldexp(static_cast<double>(random() % 64), -11)), value);
       row.push_back(round_to_dtype(value, operand_dtype(spec, operand)));
     }
   }

@@ -23,11 +23,13 @@ const T& pick(Random& random, const std::vector<T>& choices) {
 // A canonical spec with any combination of options, its width at most `max_width`, its dtypes among `dtypes`.
 KernelSpec random_spec(Random& random, std::int64_t max_width, const std::vector<Dtype>& dtypes);
 
-// Weights of the spec: gamma around 1 (around 0 with an offset), alpha normal, beta such that the gate is in its curved range.
+// Weights of the spec: gamma around 1 (around 0 with an offset), alpha normal, beta such that the gate is in its curved range;
+// in mode safe-range sometimes betas up to the largest that the mode allows.
 void fill_random_weights(Random& random, const KernelSpec& spec, RowValues& values);
 
 // A row of x and residual: normal numbers, with outlier channels a hundred times larger, or all tiny, or with heads of zeros, or
-// spread over many orders of magnitude; in mode safe-range half of them of any magnitude that floating point has.
+// spread over many orders of magnitude, or all near the largest f16; in mode safe-range half of them of any magnitude that floating
+// point has.
 void fill_random_row(Random& random, const KernelSpec& spec, RowValues& values);
 
 }  // namespace headnorm::test

@@ -38,7 +38,7 @@ std::string to_text(const RandomLaunch& launch) {
 }
 
 RandomLaunch random_launch(Random& random, const std::vector<HostIsa>& isas) {
-  const std::int64_t max_width = pick<std::int64_t>(random, {64, 64, 256, 256, 256, 700, 4096});
+  const std::int64_t max_width = pick<std::int64_t>(random, {32, 64, 64, 64, 64, 128, 256, 256, 256, 700, 700, 4096});
   const KernelSpec spec = random_spec(random, max_width, {Dtype::bf16, Dtype::f32, Dtype::bf16, Dtype::f32, Dtype::f16});
   const std::int64_t rows = pick<std::int64_t>(random, {1, 2, 3, 4, 5, 7, 8, 13});
   const Target target = make_host_target(pick(random, isas));
