@@ -65,8 +65,8 @@ LaneSums add_level(FunctionBuilder& b, const LaneSums& first, const LaneSums& se
       shuffled_parts(first, second, even)};
 }
 
-// Whether both have runs of the same lengths at the same lanes. Only such vectors meet: what comes of them has the pattern again, of
-// shorter runs, so that the levels go on to single lanes.
+// Whether both have runs of the same lengths at the same lanes. Only such vectors meet: what comes of them has the pattern again,
+// of shorter runs, so that the levels go on to single lanes.
 bool same_pattern(const LaneSums& a, const LaneSums& b) {
   for (std::size_t lane = 0; lane < a.parts.size(); ++lane) {
     if ((a.parts[lane] == kNoPart) != (b.parts[lane] == kNoPart)) return false;
