@@ -7,7 +7,6 @@
 #include "tests/support/emulator_launch.h"
 #include "tests/support/host_runner.h"
 #include "tests/support/ptx_grid.h"
-#include "tests/support/ptx_launch.h"
 
 namespace headnorm::test {
 namespace {

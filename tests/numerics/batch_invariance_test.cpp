@@ -7,7 +7,8 @@
 #include "generator/generator.h"
 #include "runtime/headnorm.h"
 #include "tests/support/database_samples.h"
-#include "tests/support/ptx_launch.h"
+#include "tests/support/emulator_launch.h"
+#include "tests/support/host_runner.h"
 #include "tests/support/temporary_directory.h"
 #include "tuner/search_space.h"
 
@@ -80,10 +81,10 @@ TEST(BatchInvariance, AllGpuSchedulesGiveTheSameBits) {
     const std::vector<Plan> plans = all_plans(spec, make_gpu_target(90));
     EXPECT_GE(plans.size(), 4u) << text << " leaves the tuner little choice";
     LaunchTensors first = make_tensors(spec, data);
-    ASSERT_EQ(run_ptx(*backend, plans[0], first, ThreadOrder::forward), "");
+    ASSERT_EQ(run_ptx(*backend, plans[0], first, emulator::Order::forward), "");
     for (const Plan& plan : plans) {
       LaunchTensors other = make_tensors(spec, data);
-      ASSERT_EQ(run_ptx(*backend, plan, other, ThreadOrder::forward), "");
+      ASSERT_EQ(run_ptx(*backend, plan, other, emulator::Order::forward), "");
       ASSERT_TRUE(same_outputs(first, other)) << text << " " << to_text(plan.schedule);
     }
   }

@@ -9,7 +9,6 @@
 #include "generator/generator.h"
 #include "tests/support/emulator_launch.h"
 #include "tests/support/host_runner.h"
-#include "tests/support/ptx_launch.h"
 
 namespace headnorm::test {
 namespace {

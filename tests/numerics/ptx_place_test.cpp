@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "generator/generator.h"
-#include "tests/support/ptx_launch.h"
+#include "tests/support/emulator_launch.h"
 #include "tests/support/random_cases.h"
 
 namespace headnorm::test {
@@ -70,15 +70,13 @@ TEST_P(PtxPlace, ARowHasTheSameBitsEverywhere) {
         for (const char* weights : {"after", "before"}) {
           const Plan plan = plan_of(fmt::format("{},residency={},grid={},weights={}", tile, residency, grid, weights));
           SCOPED_TRACE(to_text(plan.schedule));
-          const Result<PtxMachine> machine = PtxMachine::parse(backend_->compile(plan)->bytes);
-          ASSERT_TRUE(machine.ok()) << machine.error().message;
           int run = 0;
           for (const auto& [rows, place] : {std::pair(1, 0), std::pair(5, 0), std::pair(5, 2), std::pair(7, 6)}) {
             LaunchTensors tensors = tensors_of(plan.spec, rows, place);
             const bool is_persistent = plan.gpu_schedule().grid == GridForm::persistent;
             const std::int64_t blocks = is_persistent ? 1 + run % 3 : 0;
-            const auto order = static_cast<ThreadOrder>(run++ % 3);
-            ASSERT_EQ(run_ptx(*machine, plan, tensors, order, blocks), "");
+            const auto order = static_cast<emulator::Order>(run++ % 3);
+            ASSERT_EQ(run_ptx(*backend_, plan, tensors, order, blocks), "");
             if (expected.empty()) expected = outputs_of(tensors, place);
             ASSERT_TRUE(outputs_of(tensors, place) == expected) << rows << " rows, place " << place << ", grid " << blocks;
           }
@@ -92,8 +90,8 @@ TEST_P(PtxPlace, ThreeOrdersOfWarpsGiveTheSameBits) {
   for (const char* schedule : {"rows=2,grid=persistent,weights=before", "rows=1,residency=shared,grid=persistent"}) {
     const Plan plan = plan_of(schedule);
     LaunchTensors forward = tensors_of(plan.spec, 9, 4);
-    ASSERT_EQ(run_ptx(*backend_, plan, forward, ThreadOrder::forward, 2), "");
-    for (ThreadOrder order : {ThreadOrder::backward, ThreadOrder::shuffled}) {
+    ASSERT_EQ(run_ptx(*backend_, plan, forward, emulator::Order::forward, 2), "");
+    for (emulator::Order order : {emulator::Order::reverse, emulator::Order::random}) {
       LaunchTensors other = tensors_of(plan.spec, 9, 4);
       ASSERT_EQ(run_ptx(*backend_, plan, other, order, 2), "");
       EXPECT_TRUE(same_outputs(forward, other)) << schedule;
@@ -104,7 +102,8 @@ TEST_P(PtxPlace, ThreeOrdersOfWarpsGiveTheSameBits) {
 // A block that takes a second tile writes into the sums of the first; each of the two barriers is needed.
 TEST_P(PtxPlace, EachBarrierOfAPersistentBlockIsNeeded) {
   const Plan plan = plan_of("rows=1,grid=persistent");
-  const std::string ptx = backend_->compile(plan)->bytes;
+  const Artifact whole = *backend_->compile(plan);
+  const std::string& ptx = whole.bytes;
   if (plan.gpu().shared_bytes == 0) {
     EXPECT_EQ(ptx.find("bar.sync"), std::string::npos);
     return;
@@ -113,13 +112,12 @@ TEST_P(PtxPlace, EachBarrierOfAPersistentBlockIsNeeded) {
   ASSERT_NE(second, std::string::npos);
   EXPECT_EQ(ptx.find("bar.sync", second + 1), std::string::npos);
   for (std::size_t at : {first, second}) {
-    std::string without = ptx;
-    without.replace(at, without.find('\n', at) - at, "");
-    const Result<PtxMachine> machine = PtxMachine::parse(without);
-    ASSERT_TRUE(machine.ok()) << machine.error().message;
+    Artifact without = whole;
+    without.bytes.replace(at, ptx.find('\n', at) - at, "");
     LaunchTensors tensors = tensors_of(plan.spec, 4, 0);
-    const std::string fault = run_ptx(*machine, plan, tensors, ThreadOrder::forward, 1);
-    EXPECT_NE(fault.find("shared memory"), std::string::npos) << "not noticed: " << fault;
+    const Result<emulator::Counters> ran = run_emulated(without, plan, tensors, {}, 1);
+    ASSERT_FALSE(ran.ok()) << "not noticed";
+    EXPECT_NE(ran.error().message.find("shared memory"), std::string::npos) << ran.error().message;
   }
 }
 

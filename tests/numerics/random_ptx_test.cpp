@@ -1,4 +1,4 @@
-// Random specs, shapes, strides, alignments, aliasings and schedules as PTX, run by PtxMachine, each against the reference.
+// Random specs, shapes, strides, alignments, aliasings and schedules as PTX, run by the emulator, each against the reference.
 //
 // HEADNORM_TEST_SEED chooses other cases, HEADNORM_TEST_TRIAL runs one of them alone; a failure prints both.
 #include <fmt/format.h>
@@ -8,7 +8,8 @@
 
 #include "generator/generator.h"
 #include "tests/support/choices.h"
-#include "tests/support/ptx_launch.h"
+#include "tests/support/emulator_launch.h"
+#include "tests/support/host_runner.h"
 #include "tests/support/random_launches.h"
 
 namespace headnorm::test {
@@ -101,12 +102,12 @@ void run_case(CodegenBackend& backend, Random& random, const Case& test) {
   for (std::int64_t row = 0; row < test.rows; ++row) inputs.push_back(tensors.inputs(row));
   const Plan unaligned = *make_plan(test.plan.spec, unaligned_schedule(test.plan), test.plan.target);
   const Plan served = satisfies_alignment(test.plan, tensors.arguments()) ? test.plan : unaligned;
-  ASSERT_EQ(run_ptx(backend, served, tensors, ThreadOrder::forward, grid_of(served, test.rows, test.grid_share)), "");
+  ASSERT_EQ(run_ptx(backend, served, tensors, emulator::Order::forward, grid_of(served, test.rows, test.grid_share)), "");
   ASSERT_EQ(tensors.damage(), "");
   for (std::int64_t row = 0; row < test.rows; ++row)
     ASSERT_EQ(check_row(served, tensors, row, inputs[static_cast<std::size_t>(row)]), "");
 
-  const auto other = pick<ThreadOrder>(random, {ThreadOrder::backward, ThreadOrder::shuffled});
+  const auto other = pick<emulator::Order>(random, {emulator::Order::reverse, emulator::Order::random});
   LaunchTensors again = make_tensors(test, made);
   ASSERT_EQ(run_ptx(backend, unaligned, again, other), "");
   EXPECT_TRUE(same_outputs(tensors, again)) << "not bit-equal to narrow accesses, another grid and another order of threads";

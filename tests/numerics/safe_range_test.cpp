@@ -8,7 +8,8 @@
 #include <limits>
 
 #include "generator/generator.h"
-#include "tests/support/ptx_launch.h"
+#include "tests/support/emulator_launch.h"
+#include "tests/support/host_runner.h"
 
 namespace headnorm::test {
 namespace {
@@ -16,13 +17,13 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kLargestF32 = 0x1.fffffep127, kLargestBf16 = 0x1.fep127;
 
-// Runs a plan on a host or, as PTX, in the PtxMachine. Fails the test that calls it.
+// Runs a plan on a host or, as PTX, on the emulator. Fails the test that calls it.
 class Runner {
  public:
   void run(const Plan& plan, LaunchTensors& tensors) {
     if (plan.target.kind == TargetKind::host) return host_.run(plan, tensors);
     tensors.seal();
-    ASSERT_EQ(run_ptx(host_.backend(), plan, tensors, ThreadOrder::forward), "");
+    ASSERT_EQ(run_ptx(host_.backend(), plan, tensors, emulator::Order::forward), "");
     ASSERT_EQ(tensors.damage(), "");
   }
 

@@ -52,6 +52,10 @@ Result<emulator::Counters> run_emulated(const Artifact& artifact, const Plan& pl
     parameters.push_back(copies[&tensor].address);
   }
   const std::string name = (*module)->kernel_names()[0];
+  // An array may be followed by what aligns it to 16 bytes.
+  const std::uint64_t declared = (*module)->facts(name).static_shared_bytes;
+  if ((declared + 15) / 16 != static_cast<std::uint64_t>(plan.gpu().shared_bytes + 15) / 16)
+    return internal_error("not the static shared memory of the plan");
   emulator::LaunchShape shape;
   shape.grid.x = static_cast<std::uint32_t>(grid != 0 ? grid : tile_count(plan, tensors.rows()));
   shape.block.x = static_cast<std::uint32_t>(plan.gpu().block_threads);
@@ -61,6 +65,25 @@ Result<emulator::Counters> run_emulated(const Artifact& artifact, const Plan& pl
   for (auto& [tensor, copy] : copies) device.read(tensor->address(), copy.address, copy.bytes);
   if (result.fault) return internal_error(to_text(*result.fault));
   return result.counters;
+}
+
+std::string run_ptx(CodegenBackend& backend, const Plan& plan, LaunchTensors& tensors, emulator::Order order, std::int64_t grid) {
+  const Result<Artifact> artifact = backend.compile(plan);
+  if (!artifact.ok()) return artifact.error().message;
+  emulator::LaunchOptions options;
+  options.order = order;
+  const Result<emulator::Counters> ran = run_emulated(*artifact, plan, tensors, options, grid);
+  return ran.ok() ? "" : ran.error().message;
+}
+
+bool same_outputs(LaunchTensors& a, LaunchTensors& b) {
+  for (Operand operand : {Operand::y, Operand::residual_out}) {
+    if (!has_operand(a.spec(), operand)) continue;
+    for (std::int64_t row = 0; row < a.rows(); ++row) {
+      if (a.tensor(operand).row_bytes(row) != b.tensor(operand).row_bytes(row)) return false;
+    }
+  }
+  return true;
 }
 
 std::vector<Plan> plans_of_all_residencies(const KernelSpec& spec, const Target& target) {

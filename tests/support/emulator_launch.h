@@ -21,6 +21,13 @@ emulator::Model emulated_model(const Target& target);
 Result<emulator::Counters> run_emulated(const Artifact& artifact, const Plan& plan, LaunchTensors& tensors,
                                         const emulator::LaunchOptions& options, std::int64_t grid = 0);
 
+// The same of a plan: "" or what went wrong, compiling included. The kernel has the static shared memory of the plan.
+std::string run_ptx(CodegenBackend& backend, const Plan& plan, LaunchTensors& tensors, emulator::Order order,
+                    std::int64_t grid = 0);
+
+// Whether the outputs of two launches of one spec are the same bytes.
+bool same_outputs(LaunchTensors& a, LaunchTensors& b);
+
 // The default schedule, and one of every residency that is legal with a tile of two rows of one group; shared on a persistent grid.
 std::vector<Plan> plans_of_all_residencies(const KernelSpec& spec, const Target& target);
 

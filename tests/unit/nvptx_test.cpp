@@ -2,7 +2,6 @@
 // LLVM would end the process on are refused, and the bytes depend on the plan alone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -10,11 +9,11 @@
 #include <fstream>
 #include <map>
 #include <regex>
+#include <sstream>
 
 #include "core/artifact.h"
 #include "generator/generator.h"
 #include "tests/support/ptx_grid.h"
-#include "tests/support/ptx_machine.h"
 
 namespace headnorm::test {
 namespace {
@@ -34,7 +33,39 @@ Plan plan_of(const std::string& spec_text, int sm, const std::string& schedule =
   return *make_plan(spec, schedule.empty() ? default_schedule(spec, target) : *parse_schedule(schedule), target);
 }
 
-PtxMachine machine_of(const Plan& plan) { return std::move(PtxMachine::parse(compile(plan))).value(); }
+// The text of a kernel, as its instructions and directives are counted.
+class PtxText {
+ public:
+  explicit PtxText(std::string text) : text_(std::move(text)) {}
+
+  // Instructions whose opcode begins with `prefix`.
+  int count(const std::string& prefix) const {
+    std::istringstream lines(text_);
+    int found = 0;
+    for (std::string line, word; std::getline(lines, line);) {
+      std::istringstream words(line);
+      words >> word;
+      if (word.starts_with('@')) words >> word;
+      found += word.starts_with(prefix) ? 1 : 0;
+      word.clear();
+    }
+    return found;
+  }
+  int block_threads() const { return sum_of(R"(\.reqntid (\d+))"); }
+  int shared_bytes() const { return sum_of(R"(\.shared \.align \d+ \.b8 [^\[]*\[(\d+)\])"); }
+
+ private:
+  int sum_of(const char* pattern) const {
+    const std::regex expression(pattern);
+    int sum = 0;
+    for (std::sregex_iterator at(text_.begin(), text_.end(), expression), end; at != end; ++at) sum += std::stoi((*at)[1]);
+    return sum;
+  }
+
+  std::string text_;
+};
+
+PtxText text_of(const Plan& plan) { return PtxText(compile(plan)); }
 
 std::string output_of(const std::string& command) {
   std::string output;
@@ -142,63 +173,63 @@ INSTANTIATE_TEST_SUITE_P(Targets, Assembly, testing::ValuesIn(assembled_targets(
 class Structure : public testing::TestWithParam<int> {};
 
 TEST_P(Structure, HeadPerWarp) {
-  const PtxMachine machine = machine_of(plan_of("width=4096,head_size=256", GetParam()));
-  EXPECT_EQ(machine.block_threads(), 128);
-  EXPECT_EQ(machine.count("ld.global.v4.b32"), 1);     // x: 16 bytes a lane
-  EXPECT_EQ(machine.count("ld.global.nc.v4.b32"), 1);  // gamma
-  EXPECT_EQ(machine.count("ld.global"), 2);
-  EXPECT_EQ(machine.count("st.global.v4.b32"), 1);
-  EXPECT_EQ(machine.count("st."), 1);
-  EXPECT_EQ(machine.count("shfl.sync.bfly"), 5);
-  EXPECT_EQ(machine.count("bar."), 0);
-  EXPECT_EQ(machine.count("cvt.rn.bf16x2.f32"), 4);
-  EXPECT_EQ(machine.count("fma."), 8 + 1);  // u * u, mean: those of the program, and no other
-  EXPECT_EQ(machine.count("mul.rn.f32"), 8 + 8);
-  EXPECT_EQ(machine.count("mad."), 0);
+  const PtxText ptx = text_of(plan_of("width=4096,head_size=256", GetParam()));
+  EXPECT_EQ(ptx.block_threads(), 128);
+  EXPECT_EQ(ptx.count("ld.global.v4.b32"), 1);     // x: 16 bytes a lane
+  EXPECT_EQ(ptx.count("ld.global.nc.v4.b32"), 1);  // gamma
+  EXPECT_EQ(ptx.count("ld.global"), 2);
+  EXPECT_EQ(ptx.count("st.global.v4.b32"), 1);
+  EXPECT_EQ(ptx.count("st."), 1);
+  EXPECT_EQ(ptx.count("shfl.sync.bfly"), 5);
+  EXPECT_EQ(ptx.count("bar."), 0);
+  EXPECT_EQ(ptx.count("cvt.rn.bf16x2.f32"), 4);
+  EXPECT_EQ(ptx.count("fma."), 8 + 1);  // u * u, mean: those of the program, and no other
+  EXPECT_EQ(ptx.count("mul.rn.f32"), 8 + 8);
+  EXPECT_EQ(ptx.count("mad."), 0);
 }
 
 TEST_P(Structure, SeedOverTheWidth) {
   const Plan plan = plan_of("width=4096,head_size=256,residual=add:bf16,gate=seednorm,seed_heads=1", GetParam());
-  const PtxMachine machine = machine_of(plan);
-  EXPECT_EQ(machine.block_threads(), 512);
-  EXPECT_EQ(machine.count("shfl.sync.bfly"), 10);  // two sums over 32 lanes
-  EXPECT_EQ(machine.count("bar.sync"), 1);
-  EXPECT_EQ(machine.shared_bytes(), plan.gpu().shared_bytes);
-  EXPECT_EQ(machine.count("ld.global.v4.b32"), 2);     // x and residual: may be written over, never by way of the read-only cache
-  EXPECT_EQ(machine.count("ld.global.nc.v4.b32"), 3);  // beta, gamma, alpha
-  EXPECT_EQ(machine.count("st.global.v4.b32"), 2);
+  const PtxText ptx = text_of(plan);
+  EXPECT_EQ(ptx.block_threads(), 512);
+  EXPECT_EQ(ptx.count("shfl.sync.bfly"), 10);  // two sums over 32 lanes
+  EXPECT_EQ(ptx.count("bar.sync"), 1);
+  EXPECT_EQ(ptx.shared_bytes(), plan.gpu().shared_bytes);
+  EXPECT_EQ(ptx.count("ld.global.v4.b32"), 2);     // x and residual: may be written over, never by way of the read-only cache
+  EXPECT_EQ(ptx.count("ld.global.nc.v4.b32"), 3);  // beta, gamma, alpha
+  EXPECT_EQ(ptx.count("st.global.v4.b32"), 2);
 }
 
 TEST_P(Structure, WideHeadMeetsOnceInSharedMemory) {
   const Plan plan = plan_of("width=8192,head_size=8192,gate=seednorm,seed_heads=1", GetParam());
-  const PtxMachine machine = machine_of(plan);
-  EXPECT_EQ(machine.count("bar.sync"), 1);  // both sums share it
-  EXPECT_EQ(machine.shared_bytes(), plan.gpu().shared_bytes);
+  const PtxText ptx = text_of(plan);
+  EXPECT_EQ(ptx.count("bar.sync"), 1);  // both sums share it
+  EXPECT_EQ(ptx.shared_bytes(), plan.gpu().shared_bytes);
 }
 
 TEST_P(Structure, WiderWeightsAreReadInPieces) {
-  const PtxMachine machine = machine_of(plan_of("width=4096,head_size=256,weight=channel:f32", GetParam()));
-  EXPECT_EQ(machine.count("ld.global.v4.b32"), 1);
-  EXPECT_EQ(machine.count("ld.global.nc.v4.b32"), 2);
+  const PtxText ptx = text_of(plan_of("width=4096,head_size=256,weight=channel:f32", GetParam()));
+  EXPECT_EQ(ptx.count("ld.global.v4.b32"), 1);
+  EXPECT_EQ(ptx.count("ld.global.nc.v4.b32"), 2);
 }
 
 TEST_P(Structure, AccessesAreAsNarrowAsTheScheduleSays) {
-  const PtxMachine machine = machine_of(plan_of("width=4096,head_size=256", GetParam(), "lanes=32,vector=8,access=2"));
-  EXPECT_EQ(machine.count("ld.global.b16"), 8);
-  EXPECT_EQ(machine.count("ld.global.nc.b16"), 8);
-  EXPECT_EQ(machine.count("st.global.b16"), 8);
-  EXPECT_EQ(machine.count("ld.global"), 16);
+  const PtxText ptx = text_of(plan_of("width=4096,head_size=256", GetParam(), "lanes=32,vector=8,access=2"));
+  EXPECT_EQ(ptx.count("ld.global.b16"), 8);
+  EXPECT_EQ(ptx.count("ld.global.nc.b16"), 8);
+  EXPECT_EQ(ptx.count("st.global.b16"), 8);
+  EXPECT_EQ(ptx.count("ld.global"), 16);
 }
 
 // The order of the text is the order in which loads are issued.
 TEST_P(Structure, WeightsAreReadWhereTheScheduleSays) {
-  const auto text_of = [&](const std::string& rest) {
+  const auto ptx_of = [&](const std::string& rest) {
     return compile(plan_of("width=4096,head_size=256", GetParam(), "lanes=32,vector=8,groups=16," + rest));
   };
-  const std::string after = text_of("weights=after"), before = text_of("weights=before");
+  const std::string after = ptx_of("weights=after"), before = ptx_of("weights=before");
   EXPECT_GT(after.find("ld.global.nc"), after.find("shfl.sync"));
   EXPECT_LT(before.find("ld.global.nc"), before.find("shfl.sync"));
-  const std::string stay = text_of("weights=before,grid=persistent"), again = text_of("weights=after,grid=persistent");
+  const std::string stay = ptx_of("weights=before,grid=persistent"), again = ptx_of("weights=after,grid=persistent");
   EXPECT_LT(stay.find("ld.global.nc"), stay.find("%tiles"));  // ahead of the loop
   EXPECT_GT(again.find("ld.global.nc"), again.find("shfl.sync"));
 }
@@ -206,18 +237,17 @@ TEST_P(Structure, WeightsAreReadWhereTheScheduleSays) {
 TEST_P(Structure, SharedMemoryTakesUAndGivesItBack) {
   const Plan plan = plan_of("width=65536,head_size=65536", GetParam(), "lanes=512,vector=8,block=512,residency=shared,unroll=4");
   EXPECT_EQ(plan.gpu().dynamic_shared_bytes, 131072);
-  const PtxMachine machine = machine_of(plan);
-  EXPECT_EQ(machine.count("ld.global.v4.b32"), 4);
-  EXPECT_EQ(machine.count("st.shared.v4.b32"), 4);
-  EXPECT_EQ(machine.count("ld.shared.v4.b32"), 4);
-  EXPECT_EQ(machine.count("bar.sync"), 1);  // of the sum: a thread's own elements need none
+  const PtxText ptx = text_of(plan);
+  EXPECT_EQ(ptx.count("ld.global.v4.b32"), 4);
+  EXPECT_EQ(ptx.count("st.shared.v4.b32"), 4);
+  EXPECT_EQ(ptx.count("ld.shared.v4.b32"), 4);
+  EXPECT_EQ(ptx.count("bar.sync"), 1);  // of the sum: a thread's own elements need none
 }
 
 TEST_P(Structure, ReloadReadsAgain) {
-  const PtxMachine machine =
-      machine_of(plan_of("width=65536,head_size=65536", GetParam(), "lanes=512,vector=8,block=512,residency=reload"));
-  EXPECT_EQ(machine.count("ld.global.v4.b32"), 8);  // four chunks at a time, in two loops
-  EXPECT_EQ(machine.count("bra"), 2 + 2);           // and around the publishing of sums, and for threads that do not store
+  const PtxText ptx = text_of(plan_of("width=65536,head_size=65536", GetParam(), "lanes=512,vector=8,block=512,residency=reload"));
+  EXPECT_EQ(ptx.count("ld.global.v4.b32"), 8);  // four chunks at a time, in two loops
+  EXPECT_EQ(ptx.count("bra"), 2 + 2);           // and around the publishing of sums, and for threads that do not store
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Structure, testing::Values(80, 90),
@@ -241,36 +271,6 @@ TEST(Nvptx, SameBytesInAnotherProcessLocaleAndTimeZone) {
   EXPECT_GT(plain.size(), 100000u);
   EXPECT_EQ(plain.find("command failed"), std::string::npos);
   EXPECT_TRUE(plain == other);
-}
-
-// Rows past 2^32 elements, in memory that is reserved but, apart from two rows, never touched.
-TEST(Nvptx, OffsetsAre64BitsWide) {
-  constexpr std::int64_t kWidth = 512, kRows = 4194305, kElements = kWidth * kRows;
-  const auto reserve = [](std::int64_t bytes) {
-    return mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                0);
-  };
-  void* const x = reserve(2 * kElements);
-  void* const y = reserve(2 * kElements);
-  if (x == MAP_FAILED || y == MAP_FAILED) GTEST_SKIP() << "no address space for 8 GiB";
-  const auto element = [](void* tensor, std::int64_t i) { return static_cast<std::uint16_t*>(tensor) + i; };
-  const std::int64_t last_row = kWidth * (kRows - 1);
-  for (std::int64_t i = 0; i < kWidth; ++i) *element(x, last_row + i) = f16_from_float(1);
-
-  const Plan plan = plan_of("width=512,head_size=512,x=f16,y=f16,weight=none", 90);
-  const PtxMachine machine = machine_of(plan);
-  const auto xa = reinterpret_cast<std::uintptr_t>(x), ya = reinterpret_cast<std::uintptr_t>(y);
-  const std::int64_t blocks = tile_count(plan, kRows);
-  const std::vector<GlobalRange> memory = {{xa, xa + 2 * kElements, false}, {ya, ya + 2 * kElements, true}};
-  const std::vector<std::uint64_t> parameters = {xa, ya, kWidth, kWidth, kRows};
-  for (std::int64_t block : {std::int64_t{0}, blocks - 1})
-    ASSERT_EQ(machine.run_blocks(block, block + 1, {blocks, 0}, parameters, memory, ThreadOrder::forward), "");
-  for (std::int64_t i = 0; i < kWidth; ++i) {
-    EXPECT_EQ(float_from_f16(*element(y, last_row + i)), 1.0f) << i;
-    EXPECT_EQ(float_from_f16(*element(y, i)), 0.0f) << i;
-  }
-  munmap(x, 2 * kElements);
-  munmap(y, 2 * kElements);
 }
 
 }  // namespace
