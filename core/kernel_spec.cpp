@@ -215,67 +215,98 @@ std::string to_text(const KernelSpec& spec) {
   return text;
 }
 
-Result<KernelSpec> parse_spec(std::string_view text) {
+namespace {
+
+template <class T>
+Result<void> assign(T& place, Result<T> value) {
+  HEADNORM_TRY(place, std::move(value));
+  return {};
+}
+
+// A spec as read so far, and which of the fields with a computed default it gave.
+struct SpecText {
   KernelSpec spec;
   bool has_width = false, has_head_size = false, has_seed_heads = false;
-  HEADNORM_CHECK(text::for_each_field(text, "spec", [&](std::string_view key, std::string_view value) -> Result<void> {
-    // "form:dtype" for weight and residual
-    const std::size_t colon = value.find(':');
-    const std::string_view form = value.substr(0, colon);
-    const std::string_view dtype = colon == std::string_view::npos ? "" : value.substr(colon + 1);
-    if (key == "width") {
-      HEADNORM_TRY(spec.width, text::parse_integer(value, "width", "4096"));
-      has_width = true;
-    } else if (key == "head_size") {
-      HEADNORM_TRY(spec.head_size, text::parse_integer(value, "head size", "256"));
-      has_head_size = true;
-    } else if (key == "x") {
-      HEADNORM_TRY(spec.x_dtype, parse_dtype(value));
-    } else if (key == "y") {
-      HEADNORM_TRY(spec.y_dtype, parse_dtype(value));
-    } else if (key == "weight") {
-      HEADNORM_TRY(spec.weight, parse_weight_form(form));
-      if (!dtype.empty()) {
-        HEADNORM_TRY(spec.weight_dtype, parse_dtype(dtype));
-      }
-    } else if (key == "eps") {
-      HEADNORM_TRY(spec.eps, text::parse_number(value, "eps", "1e-6"));
-    } else if (key == "weight_offset") {
-      HEADNORM_TRY(spec.weight_offset, text::parse_number(value, "weight offset"));
-    } else if (key == "residual") {
-      HEADNORM_TRY(spec.residual, parse_residual(form));
-      if (!dtype.empty()) {
-        HEADNORM_TRY(spec.residual_dtype, parse_dtype(dtype));
-      }
-    } else if (key == "residual_scale") {
-      HEADNORM_TRY(spec.residual_scale, text::parse_number(value, "residual scale"));
-    } else if (key == "gate") {
-      HEADNORM_TRY(spec.gate, parse_gate(value));
-    } else if (key == "seed_heads") {
-      HEADNORM_TRY(spec.seed_heads, text::parse_integer(value, "seed heads", "16"));
-      has_seed_heads = true;
-    } else if (key == "seed_scale") {
-      HEADNORM_TRY(spec.seed_scale, text::parse_number(value, "seed scale"));
-    } else if (key == "sigma") {
-      HEADNORM_TRY(spec.sigma, parse_sigma(value));
-    } else if (key == "rounding") {
-      HEADNORM_TRY(spec.rounding, parse_rounding(value));
-    } else if (key == "norm_input") {
-      HEADNORM_TRY(spec.norm_input, parse_norm_input(value));
-    } else if (key == "mode") {
-      HEADNORM_TRY(spec.mode, parse_mode(value));
-    } else
-      return user_error(fmt::format("'{}' is not a field of a spec", key),
-                        "fields: width, head_size, x, y, weight, eps, weight_offset, residual, residual_scale, gate, seed_heads, "
-                        "seed_scale, sigma, rounding, norm_input, mode");
-    return {};
-  }));
-  if (!has_width)
+};
+
+// "form:dtype", the dtype optional.
+template <class Form>
+Result<void> set_form(std::string_view value, Result<Form> (*parse_form)(std::string_view), Form& form, Dtype& dtype) {
+  const std::size_t colon = value.find(':');
+  HEADNORM_TRY(form, parse_form(value.substr(0, colon)));
+  if (colon == std::string_view::npos || colon + 1 == value.size()) return {};
+  return assign(dtype, parse_dtype(value.substr(colon + 1)));
+}
+
+struct SpecField {
+  std::string_view key;
+  Result<void> (*set)(SpecText& text, std::string_view value);
+};
+
+constexpr SpecField kSpecFields[] = {
+    {"width",
+     [](SpecText& text, std::string_view value) {
+       text.has_width = true;
+       return assign(text.spec.width, text::parse_integer(value, "width", "4096"));
+     }},
+    {"head_size",
+     [](SpecText& text, std::string_view value) {
+       text.has_head_size = true;
+       return assign(text.spec.head_size, text::parse_integer(value, "head size", "256"));
+     }},
+    {"x", [](SpecText& text, std::string_view value) { return assign(text.spec.x_dtype, parse_dtype(value)); }},
+    {"y", [](SpecText& text, std::string_view value) { return assign(text.spec.y_dtype, parse_dtype(value)); }},
+    {"weight", [](SpecText& text,
+                  std::string_view value) { return set_form(value, parse_weight_form, text.spec.weight, text.spec.weight_dtype); }},
+    {"eps", [](SpecText& text, std::string_view value) { return assign(text.spec.eps, text::parse_number(value, "eps", "1e-6")); }},
+    {"weight_offset",
+     [](SpecText& text, std::string_view value) {
+       return assign(text.spec.weight_offset, text::parse_number(value, "weight offset"));
+     }},
+    {"residual",
+     [](SpecText& text, std::string_view value) {
+       return set_form(value, parse_residual, text.spec.residual, text.spec.residual_dtype);
+     }},
+    {"residual_scale",
+     [](SpecText& text, std::string_view value) {
+       return assign(text.spec.residual_scale, text::parse_number(value, "residual scale"));
+     }},
+    {"gate", [](SpecText& text, std::string_view value) { return assign(text.spec.gate, parse_gate(value)); }},
+    {"seed_heads",
+     [](SpecText& text, std::string_view value) {
+       text.has_seed_heads = true;
+       return assign(text.spec.seed_heads, text::parse_integer(value, "seed heads", "16"));
+     }},
+    {"seed_scale",
+     [](SpecText& text, std::string_view value) { return assign(text.spec.seed_scale, text::parse_number(value, "seed scale")); }},
+    {"sigma", [](SpecText& text, std::string_view value) { return assign(text.spec.sigma, parse_sigma(value)); }},
+    {"rounding", [](SpecText& text, std::string_view value) { return assign(text.spec.rounding, parse_rounding(value)); }},
+    {"norm_input", [](SpecText& text, std::string_view value) { return assign(text.spec.norm_input, parse_norm_input(value)); }},
+    {"mode", [](SpecText& text, std::string_view value) { return assign(text.spec.mode, parse_mode(value)); }},
+};
+
+Result<void> set_field(SpecText& text, std::string_view key, std::string_view value) {
+  std::vector<std::string_view> keys;
+  for (const SpecField& field : kSpecFields) {
+    if (field.key == key) return field.set(text, value);
+    keys.push_back(field.key);
+  }
+  return user_error(fmt::format("'{}' is not a field of a spec", key), fmt::format("fields: {}", fmt::join(keys, ", ")));
+}
+
+}  // namespace
+
+Result<KernelSpec> parse_spec(std::string_view text) {
+  SpecText read;
+  HEADNORM_CHECK(text::for_each_field(text, "spec",
+                                      [&](std::string_view key, std::string_view value) { return set_field(read, key, value); }));
+  KernelSpec& spec = read.spec;
+  if (!read.has_width)
     return user_error(fmt::format("the spec text '{}' has no width", text), "add width=D, e.g. width=4096,head_size=256");
-  if (!has_head_size) {
+  if (!read.has_head_size) {
     HEADNORM_TRY(spec.head_size, auto_head_size(spec.width));
   }
-  if (spec.has_gate() && !has_seed_heads && spec.head_size > 0) spec.seed_heads = spec.width / spec.head_size;
+  if (spec.has_gate() && !read.has_seed_heads && spec.head_size > 0) spec.seed_heads = spec.width / spec.head_size;
   return make_spec(spec);
 }
 

@@ -133,7 +133,7 @@ llvm::Value* LineAccess::bf16_from_f32(llvm::Value* value) {
   llvm::Value* bits = b_.CreateBitCast(value, with_lanes_of(b_, value, b_.getInt32Ty()));
   llvm::Value* odd = b_.CreateAnd(b_.CreateLShr(bits, bits32(b_, value, 16)), bits32(b_, value, 1));
   llvm::Value* rounded = b_.CreateAdd(bits, b_.CreateAdd(odd, bits32(b_, value, 0x7fff)));
-  if (has_low_nan_bits_)
+  if (nan_inputs_ == NanInputs::any)
     rounded = b_.CreateSelect(b_.CreateFCmpUNO(value, value), b_.CreateOr(bits, bits32(b_, value, 0x400000)), rounded);
   return b_.CreateTrunc(b_.CreateLShr(rounded, bits32(b_, value, 16)), i16);
 }

@@ -23,10 +23,15 @@ struct Line {
 // One or two vectors of `line.lanes` f32, or a scalar that all elements share.
 using LineValue = Values;
 
+// Which NaNs can reach a rounding to bf16.
+enum class NanInputs : std::uint8_t {
+  low_half_clear,  // as every NaN of a bf16: the low half of its f32 bits is 0, and rounding on the bits leaves it a NaN
+  any,
+};
+
 class LineAccess {
  public:
-  // `has_low_nan_bits`: NaNs of which only the low mantissa bits are set can occur.
-  LineAccess(FunctionBuilder& builder, bool has_low_nan_bits) : b_(builder), has_low_nan_bits_(has_low_nan_bits) {}
+  LineAccess(FunctionBuilder& builder, NanInputs nan_inputs) : b_(builder), nan_inputs_(nan_inputs) {}
 
   // `base` addresses the part's first element of a tensor of `dtype`. Any alignment.
   LineValue load(llvm::Value* base, Dtype dtype, const Line& line);
@@ -51,7 +56,7 @@ class LineAccess {
   llvm::Value* f16_from_f32(llvm::Value* value);
 
   FunctionBuilder& b_;
-  bool has_low_nan_bits_;
+  NanInputs nan_inputs_;
 };
 
 }  // namespace headnorm::host

@@ -19,12 +19,11 @@ namespace {
 constexpr std::int64_t kCacheLine = 64;
 constexpr std::int64_t kLoopTurnLines = 4;  // lines of a turn of the loop over a long part, at least
 
-// A NaN of bf16 has no mantissa bits in the low half of its f32; of other inputs it may have no others.
-bool has_input_other_than_bf16(const KernelSpec& spec) {
+NanInputs nan_inputs(const KernelSpec& spec) {
   for (Operand operand : kOperands) {
-    if (!is_output(operand) && has_operand(spec, operand) && operand_dtype(spec, operand) != Dtype::bf16) return true;
+    if (!is_output(operand) && has_operand(spec, operand) && operand_dtype(spec, operand) != Dtype::bf16) return NanInputs::any;
   }
-  return false;
+  return NanInputs::low_half_clear;
 }
 
 // As many vectors as a power of two.
@@ -38,11 +37,7 @@ llvm::Value* in_pairs(Values vectors, const FunctionBuilder::Combine& combine) {
 }  // namespace
 
 SweepCode::SweepCode(FunctionBuilder& builder, const Program& program)
-    : b_(builder),
-      program_(program),
-      plan_(builder.plan()),
-      shape_(plan_.host()),
-      access_(builder, has_input_other_than_bf16(plan_.spec)) {
+    : b_(builder), program_(program), plan_(builder.plan()), shape_(plan_.host()), access_(builder, nan_inputs(plan_.spec)) {
   llvm::Function* function = b_.function();
   for (int k = 0; k < pointer_count(plan_.spec); ++k)
     pointers_.push_back(b_.CreateAlignedLoad(b_.getPtrTy(), b_.address(function->getArg(0), b_.i64(k), 8), llvm::Align(8)));
