@@ -125,7 +125,7 @@ Result<Json> count_launch(CodegenBackend& backend, const Plan& plan, std::int64_
         fmt::format("leave --device out, or use emulator:{}", emulator::device_model(smallest_model(plan.target)).slug));
   CountedLaunch launch(device, plan, rows);
   emulator::LaunchShape shape;
-  shape.grid.x = static_cast<std::uint32_t>(tile_count(plan, rows));
+  shape.grid.x = static_cast<std::uint32_t>(grid_blocks(plan, rows));
   shape.block.x = static_cast<std::uint32_t>(plan.gpu().block_threads);
   shape.dynamic_shared_bytes = static_cast<std::uint64_t>(plan.gpu().dynamic_shared_bytes);
   const auto parameters = emulator::pack_parameters((*module)->facts(artifact.entry), launch.parameters());

@@ -53,8 +53,10 @@ void add_gpu(const Plan& plan, Json& json) {
   json["ptx_version"] = fmt::format("{}.{}", plan.target.ptx / 10, plan.target.ptx % 10);
   json["parameters"] = parameters_json(plan.spec);
   const bool is_persistent = plan.gpu_schedule().grid == GridForm::persistent;
-  const std::string tiles = fmt::format("ceil(rows / {}) * {}", shape.rows_per_tile, shape.tiles_per_row);
-  const std::string rule = is_persistent ? "1 <= x <= " + tiles + ", best as many blocks as run at once" : "x = " + tiles;
+  std::string tiles = fmt::format("ceil(rows / {}) * {}", shape.rows_per_tile, shape.tiles_per_row);
+  if (shape.cluster > 1) tiles += fmt::format(" * {}", shape.cluster);
+  std::string rule = is_persistent ? "1 <= x <= " + tiles + ", best as many blocks as run at once" : "x = " + tiles;
+  if (is_persistent && shape.cluster > 1) rule += fmt::format(", a multiple of {}", shape.cluster);
   json["grid"] = {{"rule", rule + "; y = 1, z = 1"},
                   {"form", to_text(plan.gpu_schedule().grid)},
                   {"rows_per_tile", shape.rows_per_tile},
@@ -63,7 +65,11 @@ void add_gpu(const Plan& plan, Json& json) {
   json["block"] = Json::array({shape.block_threads, 1, 1});
   json["shared_bytes"] = shape.shared_bytes;  // part of the kernel
   json["dynamic_shared_bytes"] = shape.dynamic_shared_bytes;
-  json["cluster"] = Json::array({1, 1, 1});
+  json["cluster"] = Json::array({shape.cluster, 1, 1});
+  // The launch attribute that lets a kernel start while the one before it ends.
+  const LaunchForm form = plan.gpu_schedule().launch;
+  json["programmatic_stream_serialization"] = form != LaunchForm::plain;
+  json["weights_read_ahead"] = form == LaunchForm::weights_ahead;  // the kernel before must not write them
 }
 
 // Host kernels all have the signature HostKernel of core/launch_abi.h: an array of pointers, an array of strides, a range of rows.

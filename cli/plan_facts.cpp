@@ -29,6 +29,7 @@ Json reduction_json(const GpuReduction& reduction) {
 
 void add_gpu(const GpuPlan& shape, Json& json) {
   json["lanes"] = shape.lanes;
+  json["cluster"] = shape.cluster;
   json["vector_elements"] = shape.vector_elements;
   json["chunks"] = shape.chunks;
   json["exact"] = shape.exact;
@@ -41,6 +42,8 @@ void add_gpu(const GpuPlan& shape, Json& json) {
   json["over_part"] = reduction_json(shape.over_part);
   json["over_group"] = reduction_json(shape.over_group);
   json["registers"] = shape.registers;
+  json["stages"] = shape.stages;
+  json["stage_bytes"] = shape.stage_bytes;
   json["shared_bytes"] = shape.shared_bytes;
   json["dynamic_shared_bytes"] = shape.dynamic_shared_bytes;
   json["access_bytes"] = shape.access_bytes;

@@ -6,8 +6,14 @@
 
 namespace headnorm {
 
-const char* to_text(ArtifactKind kind) { return kind == ArtifactKind::object ? "object" : "ptx"; }
-const char* file_extension(ArtifactKind kind) { return kind == ArtifactKind::object ? "o" : "ptx"; }
+const char* to_text(ArtifactKind kind) {
+  constexpr const char* kNames[] = {"object", "ptx", "cubin"};
+  return kNames[static_cast<int>(kind)];
+}
+const char* file_extension(ArtifactKind kind) {
+  constexpr const char* kExtensions[] = {"o", "ptx", "cubin"};
+  return kExtensions[static_cast<int>(kind)];
+}
 
 namespace {
 

@@ -12,10 +12,11 @@ namespace headnorm {
 enum class ArtifactKind : std::uint8_t {
   object,  // ELF relocatable object with one global function, a HostKernel
   ptx,     // PTX text with one entry
+  cubin,   // ELF executable for one GPU architecture, with one entry
 };
 
 const char* to_text(ArtifactKind kind);
-const char* file_extension(ArtifactKind kind);  // "o", "ptx"
+const char* file_extension(ArtifactKind kind);  // "o", "ptx", "cubin"
 
 struct Artifact {
   ArtifactKind kind = ArtifactKind::object;

@@ -67,6 +67,7 @@ int plan_rules::estimate_registers(const Plan& plan, const GpuPlan& shape) {
   const bool is_persistent = plan.gpu_schedule().grid == GridForm::persistent;
   const bool is_straight = plan.gpu_schedule().residency == Residency::registers;
   double registers = 13 + (is_straight ? straight_code(plan, shape, element) : loops(plan, shape, element));
+  registers += (shape.cluster > 1 ? 4 : 0) + (shape.stages > 0 ? 6 : 0);
   registers += (spec.has_gate() ? 3 : 0) + (spec.has_residual() ? 6 : 0) + (is_persistent ? 9 : 0) + (shape.exact ? 0 : 3);
   if (const int partials = loaded_partials(plan, shape); partials > 0)
     registers = std::max(registers, 14.0 + partials + (is_persistent ? 8 : 0) + (spec.has_gate() ? 4 : 0));

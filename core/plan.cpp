@@ -304,7 +304,12 @@ Schedule default_schedule(const KernelSpec& spec, const Target& target) {
 Schedule unaligned_schedule(const Plan& plan) {
   Schedule schedule = plan.schedule;
   if (auto* host = std::get_if<HostSchedule>(&schedule)) host->store = StoreKind::plain;
-  if (auto* gpu = std::get_if<GpuSchedule>(&schedule)) gpu->access_bytes = 2;
+  auto* gpu = std::get_if<GpuSchedule>(&schedule);
+  if (gpu == nullptr) return schedule;
+  gpu->access_bytes = 2;
+  gpu->staging = Staging::none;  // whose copies ask for alignment
+  // What a stage holds as it stands in memory may take more as u of every thread.
+  if (gpu->residency == Residency::shared && !make_plan(plan.spec, schedule, plan.target).ok()) gpu->residency = Residency::reload;
   return schedule;
 }
 

@@ -49,20 +49,36 @@ struct GpuReduction {
 
 // A tile is what a block works on at a time: `groups_per_tile` consecutive groups of each of `rows_per_tile` consecutive rows.
 // Tiles are numbered along a row first, tile t begins at row t / tiles_per_row * rows_per_tile.
+//
+// With clusters, `cluster` blocks work on one tile, each with part_lanes() / cluster lanes of every part: lane l of the block of
+// rank r is lane r * lanes + l of the part. Each block sums over its own lanes; then thread l < cluster of a part (or of a group,
+// counted along its parts) writes that sum to place r of the part's `cluster` places in the shared memory of block l, and behind a
+// barrier of the cluster every thread adds its block's places in order.
 struct GpuPlan {
-  int lanes = 0;  // threads of a part
+  int lanes = 0;    // threads of a part, of one block
+  int cluster = 1;  // blocks that share a part
+  int part_lanes() const { return lanes * cluster; }
   int vector_elements = 0;
   std::int64_t chunks = 0;  // vectors of a part that a lane takes, the last perhaps partly past the end
-  bool exact = false;       // lanes * vector_elements * chunks == part_elements: no bounds checks
-  int unroll = 1;           // chunks that a lane loads before it computes; with loops: of a turn
+  // Elements of a part that all its lanes take at a time: a lane's vectors are that far apart.
+  std::int64_t chunk_elements() const { return std::int64_t{part_lanes()} * vector_elements; }
+  bool exact = false;  // chunk_elements() * chunks == part_elements: no bounds checks
+  int unroll = 1;      // chunks that a lane loads before it computes; with loops: of a turn
   int groups_per_tile = 0;
   int rows_per_tile = 0;
   std::int64_t tiles_per_row = 0;
   int groups_per_block() const { return groups_per_tile * rows_per_tile; }
-  int block_threads = 0;  // groups_per_block() * parts_per_group * lanes, rounded up to whole warps
-  GpuReduction over_part, over_group;
-  int kept_bytes = 0;                    // of an element of u between the sweeps, with residency shared
-  int shared_bytes = 0;                  // static: of sums; never more than the 48 KiB that every block has
+  int block_threads = 0;               // groups_per_block() * parts_per_group * lanes, rounded up to whole warps
+  GpuReduction over_part, over_group;  // within a block
+  int kept_bytes = 0;                  // of an element of u between the sweeps, with residency shared and no staging
+  // Staging: a stage has room for x and residual of one tile, as they stand in memory. In an operand's room (stage_offset) the
+  // parts of the block lie in the order of their slots, block_part_elements() apart, and in a part's room the block's elements in
+  // the order of chunks, then lanes: an element of chunk c and lane l begins at (c * lanes + l) * vector_elements. Tile number n of
+  // a block is in stage n % stages. With residency shared the sweeps read u again from there.
+  int stages = 0;       // 0: no staging
+  int stage_bytes = 0;  // of one stage; a multiple of 16
+  std::int64_t block_part_elements() const { return chunks * lanes * vector_elements; }
+  int shared_bytes = 0;                  // static: of sums and barriers; never more than the 48 KiB that every block has
   int dynamic_shared_bytes = 0;          // to be given at the launch; above 48 KiB in all, the kernel must be allowed it before
   bool weights_stay = false;             // weights are read once before the tiles of a block
   int registers = 0;                     // of a thread, as an assembler gives them: an estimate, see docs/schedules.md
@@ -96,8 +112,13 @@ struct Plan {
 Result<Plan> make_plan(const KernelSpec& spec, const Schedule& schedule, const Target& target);
 
 // GPU: tiles of `rows` rows. The grid, in x alone, of a schedule with grid=once; the largest that is of use with grid=persistent,
-// which is right for any grid of at least one block.
+// which is right for any grid of at least one block. With clusters, of those: a grid has grid_blocks, and any multiple of the
+// cluster is right for a persistent one.
 std::int64_t tile_count(const Plan& plan, std::int64_t rows);
+std::int64_t grid_blocks(const Plan& plan, std::int64_t rows);
+
+// GPU, with staging: bytes from the start of a stage to the room of x or residual.
+std::int64_t stage_offset(const Plan& plan, Operand operand);
 
 // GPU: bytes of the widest access of `operand`. Its pointer and, for a row operand, its row stride must be multiples of this.
 int operand_access_bytes(const Plan& plan, Operand operand);

@@ -48,7 +48,7 @@ Result<void> check_gpu_fields(const GpuSchedule& s, const Target& target) {
     return user_error(fmt::format("schedule access={}: an access of {} is at most {} bytes wide", s.access_bytes, to_text(target),
                                   target.max_access_bytes()),
                       "use access=16; 32 bytes need sm_100 or later and PTX 8.8, e.g. --target sm_100+ptx88");
-  return {};
+  return plan_rules::check_movement_fields(s, target);
 }
 
 GpuReduction reduction_over(std::int64_t threads) {
@@ -95,11 +95,12 @@ Result<void> choose_tile(const Plan& plan, std::int64_t group_threads, GpuSchedu
   return {};
 }
 
-// Floats of shared memory that a reduction over heads or seed heads takes.
+// Floats of shared memory that a reduction over heads or seed heads takes: what the runs of threads leave, and what the blocks of a
+// cluster do.
 int partial_sums(const Plan& plan, const GpuPlan& shape, std::int64_t parts) {
   const GpuReduction& reduction = parts > 1 ? shape.over_group : shape.over_part;
-  if (reduction.partials == 1) return 0;
-  return static_cast<int>(shape.groups_per_block() * (parts > 1 ? 1 : plan.parts_per_group) * reduction.partials);
+  const int of_runs = reduction.partials > 1 ? reduction.partials : 0, of_blocks = shape.cluster > 1 ? shape.cluster : 0;
+  return static_cast<int>(shape.groups_per_block() * (parts > 1 ? 1 : plan.parts_per_group) * (of_runs + of_blocks));
 }
 
 // Of an element of u: what it was loaded as or rounded to, which is exact.
@@ -124,7 +125,7 @@ std::int64_t choose_unroll(const Plan& plan, const GpuPlan& shape, const GpuSche
   const std::int64_t wanted = s.unroll > 0 ? s.unroll : std::clamp<std::int64_t>(room / (bytes * shape.vector_elements), 1, 4);
   if (s.residency == Residency::registers) return std::min(wanted, shape.chunks);
   // A loop runs over at least two turns: what two sweeps read in straight code would be kept in registers.
-  const std::int64_t most = plan.part_elements / (std::int64_t{shape.lanes} * shape.vector_elements) / 2;
+  const std::int64_t most = plan.part_elements / shape.chunk_elements() / 2;
   return s.unroll > 0 ? std::min(wanted, most)
                       : std::min(wanted, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most))));
 }
@@ -196,14 +197,16 @@ Result<void> check_order(const GpuSchedule& s, const GpuSchedule& fixed) {
   if (s.lanes != fixed.lanes) return fixed_by_mode("lanes", fmt::to_string(s.lanes), fmt::to_string(fixed.lanes));
   if (s.vector_elements != fixed.vector_elements)
     return fixed_by_mode("vector", fmt::to_string(s.vector_elements), fmt::to_string(fixed.vector_elements));
+  if (s.cluster != fixed.cluster) return fixed_by_mode("cluster", fmt::to_string(s.cluster), fmt::to_string(fixed.cluster));
   return {};
 }
 
 // The rules of the threads of a group.
 Result<void> check_group(const Plan& plan, const GpuSchedule& s) {
-  if (s.lanes > 1 && static_cast<std::int64_t>(s.lanes) / 2 * s.vector_elements >= plan.part_elements)
+  const std::int64_t lanes = std::int64_t{s.lanes} * s.cluster;
+  if (lanes > 1 && lanes / 2 * s.vector_elements >= plan.part_elements)
     return illegal(
-        "lanes", fmt::to_string(s.lanes),
+        s.cluster > 1 ? "cluster" : "lanes", fmt::to_string(s.cluster > 1 ? s.cluster : s.lanes),
         fmt::format("half of the lanes with {} elements each already cover a part of {}", s.vector_elements, plan.part_elements));
   if (plan.parts_per_group > kMaxBlockThreads) return too_many_parts(plan, kMaxBlockThreads);
   const std::int64_t group_threads = plan.parts_per_group * s.lanes;
@@ -219,8 +222,9 @@ Result<GpuPlan> plan_threads(const Plan& plan, GpuSchedule& s) {
   HEADNORM_CHECK(choose_tile(plan, group_threads, s));
   GpuPlan shape;
   shape.lanes = s.lanes;
+  shape.cluster = s.cluster;
   shape.vector_elements = s.vector_elements;
-  const std::int64_t step = static_cast<std::int64_t>(s.lanes) * s.vector_elements;
+  const std::int64_t step = shape.chunk_elements();
   shape.chunks = (plan.part_elements + step - 1) / step;
   shape.exact = plan.part_elements % step == 0;
   shape.groups_per_tile = s.groups;
@@ -229,23 +233,23 @@ Result<GpuPlan> plan_threads(const Plan& plan, GpuSchedule& s) {
   s.block_threads = shape.block_threads = static_cast<int>((shape.groups_per_block() * group_threads + 31) / 32 * 32);
   shape.over_part = reduction_over(s.lanes);
   shape.over_group = reduction_over(group_threads);
-  shape.max_rows_per_launch = kMaxGrid / shape.tiles_per_row * shape.rows_per_tile;
+  shape.max_rows_per_launch = kMaxGrid / shape.cluster / shape.tiles_per_row * shape.rows_per_tile;
   return shape;
 }
 
 // How operands are read and kept, likewise.
 void plan_accesses(const Plan& plan, GpuSchedule& s, GpuPlan& shape) {
-  const std::int64_t step = static_cast<std::int64_t>(s.lanes) * s.vector_elements;
-  if (plan.part_elements / step < 2) s.residency = Residency::registers;  // nothing to loop over
+  if (plan.part_elements / shape.chunk_elements() < 2) s.residency = Residency::registers;  // nothing to loop over
   s.unroll = shape.unroll = static_cast<int>(choose_unroll(plan, shape, s));
   const bool has_later_weights = plan.spec.has_gamma() || plan.spec.has_gate();
   if (s.residency != Residency::registers || !has_later_weights) s.weights = WeightLoad::after;  // a loop reads them in its turns
   shape.weights_stay = s.weights == WeightLoad::before && s.grid == GridForm::persistent && shape.tiles_per_row == 1;
   s.access_bytes = shape.access_bytes = canonical_access(plan, s);
+  s.launch = plan_rules::canonical_launch(s, shape);
 }
 
 // Of the sums.
-int static_shared_bytes(const Plan& plan, const GpuPlan& shape) {
+int sum_bytes(const Plan& plan, const GpuPlan& shape) {
   int bytes = 4 * partial_sums(plan, shape, plan.parts_per_head);
   if (plan.spec.has_gate()) bytes += 4 * partial_sums(plan, shape, plan.parts_per_seed);
   // The peaks have an array of their own, aligned to 16 bytes.
@@ -262,10 +266,11 @@ Result<void> plan_rules::plan_gpu(Plan& plan) {
     HEADNORM_CHECK(check_order(s, default_order(plan.spec, plan.part_elements, plan.parts_per_group)));
   HEADNORM_TRY(GpuPlan shape, plan_threads(plan, s));
   plan_accesses(plan, s, shape);
-  shape.shared_bytes = static_shared_bytes(plan, shape);
+  shape.shared_bytes = sum_bytes(plan, shape);
+  HEADNORM_CHECK(plan_staging(plan, s, shape));
   plan.schedule = s;
   if (s.residency == Residency::registers) HEADNORM_CHECK(check_registers(plan, shape));
-  if (s.residency == Residency::shared) {
+  if (s.residency == Residency::shared && s.staging == Staging::none) {
     shape.kept_bytes = u_bytes(plan.spec);
     HEADNORM_CHECK(check_shared(plan, shape));
     shape.dynamic_shared_bytes = static_cast<int>(kept_in_shared(shape));
@@ -289,6 +294,8 @@ std::int64_t tile_count(const Plan& plan, std::int64_t rows) {
   const GpuPlan& shape = plan.gpu();
   return (rows + shape.rows_per_tile - 1) / shape.rows_per_tile * shape.tiles_per_row;
 }
+
+std::int64_t grid_blocks(const Plan& plan, std::int64_t rows) { return tile_count(plan, rows) * plan.gpu().cluster; }
 
 int operand_access_bytes(const Plan& plan, Operand operand) { return plan_rules::access_of(plan, plan.gpu(), operand); }
 

@@ -1,4 +1,5 @@
-// The pieces of make_plan: plan.cpp has the rules of host schedules, plan_gpu.cpp those of GPU schedules. For these files alone.
+// The pieces of make_plan: plan.cpp has the rules of host schedules, plan_gpu.cpp and plan_movement.cpp those of GPU schedules. For
+// these files alone.
 #pragma once
 
 #include <string>
@@ -24,6 +25,11 @@ Error too_many_parts(const Plan& plan, std::int64_t most);
 Result<void> plan_gpu(Plan& plan);
 // Bytes of the widest access of `operand`, as operand_access_bytes.
 int access_of(const Plan& plan, const GpuPlan& shape, Operand operand);
+// plan_movement.cpp: rules of cluster, staging, cache and launch; then, with the sums' shared memory known, the stages. The fields
+// of `s` that decide them are canonical afterwards.
+Result<void> check_movement_fields(const GpuSchedule& s, const Target& target);
+Result<void> plan_staging(const Plan& plan, GpuSchedule& s, GpuPlan& shape);
+LaunchForm canonical_launch(const GpuSchedule& s, const GpuPlan& shape);
 // Registers of a thread; `shape` is complete but for them.
 int estimate_registers(const Plan& plan, const GpuPlan& shape);
 Schedule default_gpu_schedule(const KernelSpec& spec, const Target& target);

@@ -45,6 +45,18 @@ const char* to_text(WeightLoad value) {
   constexpr const char* kNames[] = {"after", "before"};
   return kNames[static_cast<int>(value)];
 }
+const char* to_text(Staging value) {
+  constexpr const char* kNames[] = {"none", "async", "bulk"};
+  return kNames[static_cast<int>(value)];
+}
+const char* to_text(CacheUse value) {
+  constexpr const char* kNames[] = {"plain", "stream"};
+  return kNames[static_cast<int>(value)];
+}
+const char* to_text(LaunchForm value) {
+  constexpr const char* kNames[] = {"plain", "dependent", "weights_ahead"};
+  return kNames[static_cast<int>(value)];
+}
 
 namespace {
 
@@ -62,9 +74,17 @@ std::string host_text(const HostSchedule& s) {
 }
 
 std::string gpu_text(const GpuSchedule& s) {
-  return fmt::format("lanes={},vector={},block={},groups={},rows={},residency={},unroll={},grid={},weights={},access={}", s.lanes,
-                     s.vector_elements, s.block_threads, s.groups, s.rows, to_text(s.residency), s.unroll, to_text(s.grid),
-                     to_text(s.weights), s.access_bytes);
+  const GpuSchedule defaults;
+  std::string text =
+      fmt::format("lanes={},vector={},block={},groups={},rows={},residency={},unroll={},grid={},weights={},access={}", s.lanes,
+                  s.vector_elements, s.block_threads, s.groups, s.rows, to_text(s.residency), s.unroll, to_text(s.grid),
+                  to_text(s.weights), s.access_bytes);
+  if (s.cluster != defaults.cluster) text += fmt::format(",cluster={}", s.cluster);
+  if (s.staging != defaults.staging) text += fmt::format(",staging={}", to_text(s.staging));
+  if (s.stages != defaults.stages) text += fmt::format(",stages={}", s.stages);
+  if (s.cache != defaults.cache) text += fmt::format(",cache={}", to_text(s.cache));
+  if (s.launch != defaults.launch) text += fmt::format(",launch={}", to_text(s.launch));
+  return text;
 }
 
 Result<void> set_int(int& field, std::string_view value, std::string_view what) {
@@ -124,8 +144,15 @@ Result<Schedule> parse_gpu(std::string_view text) {
     if (key == "grid") return set_enum(s.grid, value, key, std::array{GridForm::once, GridForm::persistent});
     if (key == "weights") return set_enum(s.weights, value, key, std::array{WeightLoad::after, WeightLoad::before});
     if (key == "access") return set_int(s.access_bytes, value, key);
+    if (key == "cluster") return set_int(s.cluster, value, key);
+    if (key == "staging") return set_enum(s.staging, value, key, std::array{Staging::none, Staging::async, Staging::bulk});
+    if (key == "stages") return set_int(s.stages, value, key);
+    if (key == "cache") return set_enum(s.cache, value, key, std::array{CacheUse::plain, CacheUse::stream});
+    if (key == "launch")
+      return set_enum(s.launch, value, key, std::array{LaunchForm::plain, LaunchForm::dependent, LaunchForm::weights_ahead});
     return user_error(fmt::format("'{}' is not a field of a GPU schedule", key),
-                      "fields: lanes, vector, block, groups, rows, residency, unroll, grid, weights, access");
+                      "fields: lanes, vector, block, groups, rows, residency, unroll, grid, weights, access, cluster, staging, "
+                      "stages, cache, launch");
   }));
   return Schedule(s);
 }

@@ -84,8 +84,28 @@ enum class WeightLoad : std::uint8_t {
   before,  // ahead of it, so that both latencies overlap; once for all tiles where a tile holds whole rows and the grid persists
 };
 
+// How x and residual of a tile come to the threads.
+enum class Staging : std::uint8_t {
+  none,   // loads into registers
+  async,  // each thread copies its own elements to shared memory (cp.async, sm_80) ahead of their use: no barrier
+  bulk,   // the copy engine brings whole parts to shared memory (cp.async.bulk and an mbarrier, sm_90): one thread a part asks
+};
+
+// What is said to the caches.
+enum class CacheUse : std::uint8_t {
+  plain,   // nothing
+  stream,  // the last read of a row and its stores are the first to leave L2, weights the last: rows that are not read again soon
+};
+
+// How the kernel follows the one before it in its stream.
+enum class LaunchForm : std::uint8_t {
+  plain,          // starts when that has ended
+  dependent,      // starts while that ends (programmatic dependent launch, sm_90) and waits for it before its first access
+  weights_ahead,  // so, and reads the weights before it waits: the kernel before must not write them
+};
+
 struct GpuSchedule {
-  int lanes = 32;           // threads that share a part; a power of two, at most 1024
+  int lanes = 32;           // threads of a block that share a part; a power of two, at most 1024
   int vector_elements = 8;  // consecutive elements a lane takes at a time; a power of two
   int block_threads = 128;  // upper bound for a tile where groups or rows are 0; a tile takes at least one group
   int groups = 0;           // of each row of a tile; divides the groups of a row; 0: as many as fit
@@ -95,6 +115,12 @@ struct GpuSchedule {
   GridForm grid = GridForm::once;
   WeightLoad weights = WeightLoad::after;
   int access_bytes = 16;  // widest access; also the alignment that the plan asks of pointers and strides
+  int cluster = 1;        // blocks that share a part, with `lanes` threads each: 1, 2, 4, 8 or 16. Decides the order of sums
+  Staging staging = Staging::none;
+  int stages =
+      0;  // with staging: tiles that have room in shared memory, in work and under way; 0: 2 with a persistent grid, else 1
+  CacheUse cache = CacheUse::plain;
+  LaunchForm launch = LaunchForm::plain;
 
   friend bool operator==(const GpuSchedule&, const GpuSchedule&) = default;
 };
@@ -110,11 +136,15 @@ const char* to_text(Unpack value);
 const char* to_text(Residency value);
 const char* to_text(GridForm value);
 const char* to_text(WeightLoad value);
+const char* to_text(Staging value);
+const char* to_text(CacheUse value);
+const char* to_text(LaunchForm value);
 
 // Canonical text, e.g.
 // "form=split,heads=4,block=8192,prefetch=t1,prefetch_at=write,prefetch_bytes=16384,store=nt,accumulators=4,rsqrt=exact,
 // unpack=even_odd" or
-// "lanes=32,vector=8,block=128,groups=4,rows=1,residency=registers,unroll=1,grid=once,weights=after,access=16".
+// "lanes=32,vector=8,block=128,groups=4,rows=1,residency=registers,unroll=1,grid=once,weights=after,access=16", with
+// ",cluster=8,staging=bulk,stages=2,cache=stream,launch=dependent" behind it where these are not 1, none, plain and plain.
 // parse_schedule(to_text(s)) == s. A text with 'form' is a host schedule, one with 'lanes' a GPU schedule; fields left out take
 // their defaults.
 std::string to_text(const Schedule& schedule);

@@ -52,6 +52,13 @@ struct Target {
   // GPU: bytes of the widest access to global memory, and of shared memory that a block can have.
   int max_access_bytes() const { return sm >= 100 && ptx >= 88 ? 32 : 16; }
   int max_shared_bytes() const;
+
+  // GPU: instructions that only some targets have. Copies to shared memory by each thread every target has.
+  bool has_clusters() const { return sm >= 90 && ptx >= 78; }  // and shared memory of the other blocks
+  bool has_bulk_copies() const { return sm >= 90 && ptx >= 80; }
+  bool has_dependent_launch() const { return sm >= 90 && ptx >= 78; }
+  bool has_cache_policies() const { return ptx >= 74; }
+  bool has_packed_f32() const { return sm >= 100 && ptx >= 86; }  // two f32 in one operation
 };
 
 // Canonical text: "sm_90", "sm_90a", "sm_90+ptx86" (a PTX version above the target's lowest), "x86-64", "x86-64-v4+bf16",

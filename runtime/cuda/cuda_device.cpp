@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "runtime/cuda/handles.h"
+#include "runtime/cuda/launch_attributes.h"
 
 namespace headnorm {
 namespace cuda {
@@ -32,6 +33,7 @@ again:
 }
 )";
 constexpr std::uint64_t kHoldNanoseconds = 100000;
+constexpr int kPortableCluster = 8;  // blocks of a cluster that every device with clusters takes
 
 struct DeviceFacts {
   DeviceInfo info;
@@ -88,16 +90,16 @@ class CudaKernel final : public LoadedKernel {
   FunctionHandle function() const { return function_; }
   bool is_of(const void* device) const { return device_ == device; }
 
-  // Of the grid: one for each tile, or, of a persistent kernel, as many as the device holds at a time.
+  // Of the grid: one cluster for each tile, or, of a persistent kernel, as many as the device holds at a time.
   std::int64_t blocks_for(std::int64_t rows) const {
-    const std::int64_t tiles = tile_count(plan(), rows);
-    return plan().gpu_schedule().grid == GridForm::persistent ? std::min<std::int64_t>(tiles, resident_blocks_) : tiles;
+    const std::int64_t blocks = grid_blocks(plan(), rows);
+    return plan().gpu_schedule().grid == GridForm::persistent ? std::min<std::int64_t>(blocks, resident_blocks_) : blocks;
   }
 
  private:
   Module module_;
   FunctionHandle function_;
-  int resident_blocks_;  // that the device holds at a time
+  int resident_blocks_;  // that the device holds at a time: whole clusters
   const void* device_;
 };
 
@@ -129,6 +131,7 @@ class CudaDevice final : public Device {
   const Driver& driver() const { return context_->driver(); }
   Result<void> check(Status status, const std::string& what) const { return driver().check(status, what); }
   Result<void> check_function(const Plan& plan, FunctionHandle function) const;
+  Result<int> resident_blocks(const Plan& plan, FunctionHandle function) const;
   Result<const CudaKernel*> own_kernel(const LoadedKernel& kernel) const;
   Result<void> queue(const CudaKernel& kernel, const LaunchArguments& arguments, StreamHandle stream) const;
   Result<void> prepare_timing();
@@ -205,14 +208,17 @@ Result<void> CudaDevice::check_function(const Plan& plan, FunctionHandle functio
     return user_error(fmt::format("schedule '{}' takes {} bytes of shared memory a block; {} has {}", to_text(plan.schedule),
                                   shared + dynamic, info().name, facts_.max_shared_bytes_per_block),
                       "use a schedule with another residency or a smaller block");
+  // Both are set once, by whoever loads: this function is this kernel's alone, so that nobody changes them before a launch starts.
+  if (plan.gpu().cluster > kPortableCluster)
+    HEADNORM_CHECK(check(driver().func_set_attribute(function, FunctionAttribute::large_cluster_allowed, 1),
+                         "cuFuncSetAttribute(NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)"));
   if (dynamic == 0) return {};
-  // Set once, by whoever loads: this function is this kernel's alone, so that nobody lowers it between a launch and its start.
   return check(driver().func_set_attribute(function, FunctionAttribute::max_dynamic_shared_bytes, dynamic),
                fmt::format("cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES, {})", dynamic));
 }
 
 Result<std::shared_ptr<const LoadedKernel>> CudaDevice::load(const Artifact& artifact, const Plan& plan) {
-  if (artifact.kind != ArtifactKind::ptx || plan.target.kind != TargetKind::gpu)
+  if (artifact.kind == ArtifactKind::object || plan.target.kind != TargetKind::gpu)
     return user_error(fmt::format("a kernel in the form of {} for {} does not run on {}, {}", to_text(artifact.kind),
                                   to_text(plan.target), info().id, to_text(info().target)),
                       "compile it for this target");
@@ -231,16 +237,37 @@ Result<std::shared_ptr<const LoadedKernel>> CudaDevice::load(const Artifact& art
   HEADNORM_CHECK(check(driver().module_get_function(&function, module.get(), artifact.entry.c_str()),
                        fmt::format("cuModuleGetFunction of '{}'", artifact.entry)));
   HEADNORM_CHECK(check_function(plan, function));
-  int blocks = 0;
-  HEADNORM_CHECK(check(driver().occupancy_blocks(&blocks, function, plan.gpu().block_threads,
-                                                 static_cast<std::size_t>(plan.gpu().dynamic_shared_bytes)),
-                       "cuOccupancyMaxActiveBlocksPerMultiprocessor"));
-  if (blocks < 1)
-    return user_error(fmt::format("schedule '{}': {} holds no block of {} threads and {} bytes of dynamic shared memory",
-                                  to_text(plan.schedule), info().name, plan.gpu().block_threads, plan.gpu().dynamic_shared_bytes),
-                      "use a schedule with a smaller block or another residency");
+  HEADNORM_TRY(const int blocks, resident_blocks(plan, function));
   return std::shared_ptr<const LoadedKernel>(
-      std::make_shared<CudaKernel>(plan, std::move(module), function, blocks * info().units, context_.get()));
+      std::make_shared<CudaKernel>(plan, std::move(module), function, blocks, context_.get()));
+}
+
+// Blocks of the kernel that the device holds at a time.
+Result<int> CudaDevice::resident_blocks(const Plan& plan, FunctionHandle function) const {
+  const GpuPlan& shape = plan.gpu();
+  int blocks = 0;
+  if (shape.cluster > 1) {
+    LaunchConfig config;
+    config.grid_x = static_cast<unsigned>(shape.cluster);
+    config.block_x = static_cast<unsigned>(shape.block_threads);
+    config.dynamic_shared_bytes = static_cast<unsigned>(shape.dynamic_shared_bytes);
+    LaunchAttributes attributes(plan);
+    attributes.attach_to(config);
+    int clusters = 0;
+    HEADNORM_CHECK(check(driver().occupancy_clusters(&clusters, function, &config), "cuOccupancyMaxActiveClusters"));
+    blocks = clusters * shape.cluster;
+  } else {
+    HEADNORM_CHECK(check(
+        driver().occupancy_blocks(&blocks, function, shape.block_threads, static_cast<std::size_t>(shape.dynamic_shared_bytes)),
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor"));
+    blocks *= info().units;
+  }
+  if (blocks >= 1) return blocks;
+  return user_error(
+      fmt::format("schedule '{}': {} holds no {} of {} threads and {} bytes of dynamic shared memory", to_text(plan.schedule),
+                  info().name, shape.cluster > 1 ? fmt::format("cluster of {} blocks", shape.cluster) : "block",
+                  shape.block_threads, shape.dynamic_shared_bytes),
+      "use a schedule with a smaller block or cluster, or another residency");
 }
 
 Result<void> CudaDevice::check_can_load(void* stream) {
@@ -265,6 +292,7 @@ Result<const CudaKernel*> CudaDevice::own_kernel(const LoadedKernel& kernel) con
 Result<void> CudaDevice::queue(const CudaKernel& kernel, const LaunchArguments& arguments, StreamHandle stream) const {
   const Plan& plan = kernel.plan();
   const KernelSpec& spec = plan.spec;
+  LaunchAttributes attributes(plan);
   for (std::int64_t first = 0; first < arguments.rows; first += plan.gpu().max_rows_per_launch) {
     std::int64_t rows = std::min(arguments.rows - first, plan.gpu().max_rows_per_launch);
     std::array<std::uint64_t, 2 * kOperandCount + 1> values{};
@@ -288,6 +316,7 @@ Result<void> CudaDevice::queue(const CudaKernel& kernel, const LaunchArguments& 
     config.block_x = static_cast<unsigned>(plan.gpu().block_threads);
     config.dynamic_shared_bytes = static_cast<unsigned>(plan.gpu().dynamic_shared_bytes);
     config.stream = stream;
+    attributes.attach_to(config);
     HEADNORM_CHECK(check(driver().launch_kernel(&config, kernel.function(), parameters.data(), nullptr), "cuLaunchKernelEx"));
   }
   return {};

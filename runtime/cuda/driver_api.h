@@ -45,6 +45,7 @@ enum class FunctionAttribute : int {
   local_bytes = 3,
   registers = 4,
   max_dynamic_shared_bytes = 8,
+  large_cluster_allowed = 14,  // of more blocks than every device takes
 };
 
 enum class JitOption : int {
@@ -59,7 +60,24 @@ enum class CaptureStatus : int { none = 0, active = 1, invalidated = 2 };
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDefault = 0;
 
-struct LaunchAttribute;  // none is used yet
+enum class LaunchAttributeId : int {
+  cluster_dimension = 4,
+  programmatic_stream_serialization = 6,
+};
+
+union LaunchAttributeValue {
+  char room[64];
+  struct {
+    unsigned x, y, z;
+  } cluster;
+  int programmatic_stream_serialization;  // allowed
+};
+
+struct LaunchAttribute {
+  LaunchAttributeId id;
+  char padding[4];
+  LaunchAttributeValue value;
+};
 
 struct LaunchConfig {
   unsigned grid_x = 1, grid_y = 1, grid_z = 1;
@@ -95,6 +113,7 @@ struct LaunchConfig {
   X(func_get_attribute, "cuFuncGetAttribute", Status(int*, FunctionAttribute, FunctionHandle))                       \
   X(func_set_attribute, "cuFuncSetAttribute", Status(FunctionHandle, FunctionAttribute, int))                        \
   X(occupancy_blocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor", Status(int*, FunctionHandle, int, std::size_t)) \
+  X(occupancy_clusters, "cuOccupancyMaxActiveClusters", Status(int*, FunctionHandle, const LaunchConfig*))           \
   X(launch_kernel, "cuLaunchKernelEx", Status(const LaunchConfig*, FunctionHandle, void**, void**))                  \
   X(stream_create, "cuStreamCreate", Status(StreamHandle*, unsigned))                                                \
   X(stream_destroy, "cuStreamDestroy_v2", Status(StreamHandle))                                                      \

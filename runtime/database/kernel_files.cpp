@@ -49,7 +49,8 @@ Result<StoredKernel> pointer_from_json(std::string_view text) {
   HEADNORM_TRY(kernel.backend, fields.text("backend"));
   HEADNORM_TRY(kernel.entry, fields.text("entry"));
   HEADNORM_TRY(const std::string kind, fields.text("kind"));
-  HEADNORM_TRY(kernel.kind, text::parse_enum(kind, "kind of kernel", std::array{ArtifactKind::object, ArtifactKind::ptx}));
+  HEADNORM_TRY(kernel.kind,
+               text::parse_enum(kind, "kind of kernel", std::array{ArtifactKind::object, ArtifactKind::ptx, ArtifactKind::cubin}));
   HEADNORM_TRY(kernel.sha256, fields.hex("blob_sha256", kDigestDigits));
   HEADNORM_CHECK(fields.finish());
   return kernel;
@@ -117,7 +118,7 @@ std::string KernelFiles::check_file(const std::string& name) const {
     if (blob.ok() && !blob->has_value()) return fmt::format("names kernel {}, which is missing", (*kernel)->sha256);
     return "";  // a damaged blob is reported as itself
   }
-  for (ArtifactKind kind : {ArtifactKind::object, ArtifactKind::ptx}) {
+  for (ArtifactKind kind : {ArtifactKind::object, ArtifactKind::ptx, ArtifactKind::cubin}) {
     if (extension != file_extension(kind)) continue;
     const Result<std::optional<Artifact>> blob = read_blob({stem, kind, "", "", ""});
     return blob.ok() ? "" : blob.error().message;

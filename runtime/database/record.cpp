@@ -135,7 +135,8 @@ Result<StoredKernel> read_kernel(const Json& json, const Plan& plan) {
   StoredKernel kernel;
   HEADNORM_TRY(kernel.sha256, fields.hex("sha256", kDigestDigits));
   HEADNORM_TRY(const std::string kind, fields.text("kind"));
-  HEADNORM_TRY(kernel.kind, text::parse_enum(kind, "kind of kernel", std::array{ArtifactKind::object, ArtifactKind::ptx}));
+  HEADNORM_TRY(kernel.kind,
+               text::parse_enum(kind, "kind of kernel", std::array{ArtifactKind::object, ArtifactKind::ptx, ArtifactKind::cubin}));
   HEADNORM_TRY(kernel.entry, fields.text("entry"));
   HEADNORM_TRY(kernel.key, fields.hex("key", kDigestDigits));
   HEADNORM_TRY(kernel.backend, fields.text("backend"));

@@ -57,7 +57,7 @@ Result<emulator::Counters> run_emulated(const Artifact& artifact, const Plan& pl
   if ((declared + 15) / 16 != static_cast<std::uint64_t>(plan.gpu().shared_bytes + 15) / 16)
     return internal_error("not the static shared memory of the plan");
   emulator::LaunchShape shape;
-  shape.grid.x = static_cast<std::uint32_t>(grid != 0 ? grid : tile_count(plan, tensors.rows()));
+  shape.grid.x = static_cast<std::uint32_t>(grid != 0 ? grid : grid_blocks(plan, tensors.rows()));
   shape.block.x = static_cast<std::uint32_t>(plan.gpu().block_threads);
   shape.dynamic_shared_bytes = static_cast<std::uint64_t>(plan.gpu().dynamic_shared_bytes);
   const emulator::LaunchResult result =

@@ -75,7 +75,16 @@ TEST(GpuSchedule, TextRoundTrips) {
   EXPECT_EQ(to_text(Schedule(s)), text);
   EXPECT_EQ(std::get<GpuSchedule>(*parse_schedule(text)), s);
   EXPECT_EQ(std::get<GpuSchedule>(*parse_schedule("lanes=32")), GpuSchedule{});
-  for (const char* bad : {"lanes=8,lanes=8", "lanes=8,residency=l2", "lanes=8,grid=2", "lanes=8,weights=never", "lanes=8,stages=2"})
+  s.cluster = 8;
+  s.staging = Staging::bulk;
+  s.stages = 3;
+  s.cache = CacheUse::stream;
+  s.launch = LaunchForm::weights_ahead;
+  const std::string longer = text + ",cluster=8,staging=bulk,stages=3,cache=stream,launch=weights_ahead";
+  EXPECT_EQ(to_text(Schedule(s)), longer);
+  EXPECT_EQ(std::get<GpuSchedule>(*parse_schedule(longer)), s);
+  for (const char* bad : {"lanes=8,lanes=8", "lanes=8,residency=l2", "lanes=8,grid=2", "lanes=8,weights=never", "lanes=8,depth=2",
+                          "lanes=8,staging=tma", "lanes=8,cache=l2", "lanes=8,launch=now"})
     EXPECT_FALSE(parse_schedule(bad).ok()) << bad;
 }
 
