@@ -80,11 +80,13 @@ struct Runtime::State {
   Result<Entry> load(const KernelSpec& spec, const LaunchReport& report, const std::string& stored_by) {
     HEADNORM_TRY(const Plan plan, make_plan(spec, report.schedule, device.info().target));
     HEADNORM_TRY(auto kernel, cache.get(plan, stored_by));
-    return Entry{{report.served, plan.schedule, report.record}, stored_by, std::move(kernel)};
+    return Entry{{report.served, plan.schedule, report.record, report.from}, stored_by, std::move(kernel)};
   }
 
   LaunchReport default_report(const KernelSpec& spec) const {
-    return {Served::fallback, default_schedule(spec, device.info().target), ""};
+    Lookup nothing;
+    nothing.schedule = default_schedule(spec, device.info().target);
+    return {nothing.served, nothing.schedule, "", describe(nothing)};
   }
 
   // The best schedule known; the default where its kernel cannot be had.
@@ -93,7 +95,7 @@ struct Runtime::State {
     if (database == nullptr) return load(canonical, default_report(canonical), "");
     HEADNORM_TRY(const Lookup lookup, database->look_up(canonical, rows, device.info()));
     const std::string stored_by = lookup.record ? lookup.record->kernel.backend : "";
-    Result<Entry> best = load(canonical, {lookup.served, lookup.schedule, lookup.record ? lookup.record->id : ""}, stored_by);
+    Result<Entry> best = load(canonical, {lookup.served, lookup.schedule, lookup.record ? lookup.record->id : "", describe(lookup)}, stored_by);
     if (best.ok() || lookup.served == Served::fallback) return best;
     Result<Entry> fallback = load(canonical, default_report(canonical), stored_by);
     if (!fallback.ok()) return best;

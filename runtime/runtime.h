@@ -11,6 +11,7 @@ struct LaunchReport {
   Served served = Served::fallback;
   Schedule schedule;
   std::string record;  // id, or empty
+  std::string from;    // where the schedule comes from, in words (describe)
 };
 
 // Thread-safe. Keeps what it looked up: the second launch of a shape touches neither files nor the compiler.
