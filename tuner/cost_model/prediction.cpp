@@ -12,6 +12,7 @@ constexpr double kCacheBytesPerCycle = 64;  // from L2 to one multiprocessor, at
 constexpr double kArithmeticCycles = 4;     // until the next instruction may use a result
 constexpr double kSerialShare = 0.25;       // of a warp's instructions, that wait for the one before
 constexpr double kBlockStartCycles = 250;   // until a new block's first instruction, where another one's place has become free
+constexpr double kClusterCycles = 400;      // of a barrier of a cluster and a look into another block's shared memory
 constexpr double kDrainShare = 0.5;         // of a tile: what the last blocks take longer than the average
 
 double microseconds(double cycles, const GpuModel& model) { return cycles / model[Figure::clock_ghz] / 1e3; }
@@ -34,11 +35,14 @@ double reread_bytes(const Plan& plan, std::int64_t rows) {
 double tile_us(const Plan& plan, const TileCounts& counts, const GpuModel& model) {
   const Waits& waits = counts.waits;
   double cycles = waits.shuffles * model[Figure::shuffle_cycles] + waits.barriers * model[Figure::barrier_cycles] +
-                  waits.shared_rounds * model[Figure::shared_cycles] + waits.scalar_steps * kArithmeticCycles +
-                  kSerialShare * counts.tile.total() * kArithmeticCycles;
+                  waits.cluster_barriers * kClusterCycles + waits.shared_rounds * model[Figure::shared_cycles] +
+                  waits.scalar_steps * kArithmeticCycles + kSerialShare * counts.tile.total() * kArithmeticCycles;
   if (plan.gpu_schedule().grid == GridForm::once) cycles += kBlockStartCycles + kSerialShare * counts.block.total();
-  return microseconds(cycles, model) +
-         (waits.memory_batches * model[Figure::memory_latency_ns] + waits.cache_batches * model[Figure::l2_latency_ns]) / 1e3;
+  const double work = microseconds(cycles, model) + waits.cache_batches * model[Figure::l2_latency_ns] / 1e3;
+  const double load = waits.memory_batches * model[Figure::memory_latency_ns] / 1e3;
+  // With stages, the loads of the tiles to come are under way during the work on this one.
+  const int ahead = plan.gpu_schedule().grid == GridForm::persistent ? std::max(1, plan.gpu().stages) : 1;
+  return std::max(work, (load + work) / ahead);
 }
 
 // Tiles that the busiest of `places` has to do.
@@ -69,7 +73,8 @@ void predict_latency(const Plan& plan, const TileCounts& counts, const GpuModel&
   p.waves = static_cast<double>(p.counts.blocks) / places;
   p.tile_us = tile_us(plan, counts, model);
   const bool persistent = plan.gpu_schedule().grid == GridForm::persistent;
-  const double turns = persistent ? most_tiles(static_cast<double>(p.counts.tiles), static_cast<double>(p.counts.blocks))
+  const double of_blocks = static_cast<double>(p.counts.tiles) * plan.gpu().cluster;
+  const double turns = persistent ? most_tiles(of_blocks, static_cast<double>(p.counts.blocks))
                                   : std::max(1.0, p.waves);  // a place takes the next block as soon as it is free
   p.latency_us = turns * p.tile_us;
   const double resident = std::min(static_cast<double>(p.occupancy.blocks),
@@ -96,10 +101,12 @@ const char* to_text(Bound bound) {
   return kNames[static_cast<int>(bound)];
 }
 
-std::int64_t grid_blocks(const Plan& plan, std::int64_t rows, const Occupancy& occupancy, const GpuModel& model) {
-  const std::int64_t tiles = tile_count(plan, rows);
-  if (plan.gpu_schedule().grid == GridForm::once) return tiles;
-  return std::min(tiles, occupancy.blocks * static_cast<std::int64_t>(model[Figure::multiprocessors]));
+std::int64_t launched_blocks(const Plan& plan, std::int64_t rows, const Occupancy& occupancy, const GpuModel& model) {
+  const std::int64_t blocks = grid_blocks(plan, rows);
+  if (plan.gpu_schedule().grid == GridForm::once) return blocks;
+  const std::int64_t cluster = plan.gpu().cluster;
+  const std::int64_t resident = occupancy.blocks * static_cast<std::int64_t>(model[Figure::multiprocessors]);
+  return std::min(blocks, std::max(resident / cluster, std::int64_t{1}) * cluster);
 }
 
 Prediction predict(const Plan& plan, const TileCounts& counts, std::int64_t rows, const GpuModel& model,
@@ -112,7 +119,7 @@ Prediction predict(const Plan& plan, const TileCounts& counts, std::int64_t rows
     p.bound = Bound::latency;
     return p;
   }
-  p.counts = count_launch(plan, counts, rows, grid_blocks(plan, rows, p.occupancy, model));
+  p.counts = count_launch(plan, counts, rows, launched_blocks(plan, rows, p.occupancy, model));
   predict_bytes(plan, rows, model, p);
   predict_busiest(model, p);
   predict_latency(plan, counts, model, p);

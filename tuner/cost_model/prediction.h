@@ -36,7 +36,7 @@ struct Prediction {
 Prediction predict(const Plan& plan, const TileCounts& counts, std::int64_t rows, const GpuModel& model,
                    std::optional<int> registers = std::nullopt);
 
-// The blocks that the launch has: one a tile, or of a persistent grid as many as the device holds.
-std::int64_t grid_blocks(const Plan& plan, std::int64_t rows, const Occupancy& occupancy, const GpuModel& model);
+// The blocks that the launch has: one a tile and block of its cluster, or of a persistent grid as many as the device holds.
+std::int64_t launched_blocks(const Plan& plan, std::int64_t rows, const Occupancy& occupancy, const GpuModel& model);
 
 }  // namespace headnorm

@@ -15,12 +15,12 @@ struct Place {
   bool stores = true;
 };
 
-Place place_of(const Plan& plan, std::int64_t thread) {
+Place place_of(const Plan& plan, std::int64_t rank, std::int64_t thread) {
   const GpuPlan& shape = plan.gpu();
   const std::int64_t parts_per_tile = shape.groups_per_tile * plan.parts_per_group;
   const std::int64_t slots = parts_per_tile * shape.rows_per_tile;
   const std::int64_t slot = std::min(thread / shape.lanes, slots - 1);
-  return {thread % shape.lanes, slot % parts_per_tile, slot / parts_per_tile, thread / shape.lanes < slots};
+  return {rank * shape.lanes + thread % shape.lanes, slot % parts_per_tile, slot / parts_per_tile, thread / shape.lanes < slots};
 }
 
 // What is read past the end of a part.
@@ -36,12 +36,13 @@ class Accesses {
         access_(operand_access_bytes(plan, operand)),
         granule_(std::gcd(plan.part_elements, plan.gpu().vector_elements)) {}
 
-  // Of all warps of a block.
+  // Of all warps of a block, and of the other blocks of its cluster.
   std::int64_t sectors() const {
     const GpuPlan& shape = plan_.gpu();
     const bool per_head = operand_ == Operand::gamma && plan_.spec.weight == WeightForm::head;
     std::int64_t sum = 0;
-    for (std::int64_t warp = 0; warp < shape.block_threads / kWarp; ++warp) {
+    const std::int64_t warps = shape.block_threads / kWarp;
+    for (std::int64_t warp = 0; warp < warps * shape.cluster; ++warp) {
       if (per_head) {
         sum += touched(warp, [&](const Place& place) { return place.part / plan_.parts_per_head * size_; });
         continue;
@@ -57,7 +58,7 @@ class Accesses {
     std::int64_t sum = 0;
     for (std::int64_t begin = 0; begin < shape.vector_elements * size_; begin += access_) {
       sum += touched(warp, [&](const Place& place) -> std::int64_t {
-        const std::int64_t element = (chunk * shape.lanes + place.lane) * shape.vector_elements + begin / size_;
+        const std::int64_t element = (chunk * shape.part_lanes() + place.lane) * shape.vector_elements + begin / size_;
         const bool inside = element < plan_.part_elements;
         if ((!inside && outside_ == Outside::none) || (is_output(operand_) && !place.stores)) return -1;
         // A load past the end reads as far from the start of its part as it lies behind what is inside or outside with it.
@@ -76,10 +77,11 @@ class Accesses {
   // Different sectors among the addresses of one access; below 0: the thread takes no part in it.
   template <class Address>
   std::int64_t touched(std::int64_t warp, const Address& address) const {
+    const std::int64_t warps = plan_.gpu().block_threads / kWarp;
     std::array<std::int64_t, kWarp> sectors;
     std::size_t count = 0;
     for (int i = 0; i < kWarp; ++i) {
-      const std::int64_t at = address(place_of(plan_, warp * kWarp + i));
+      const std::int64_t at = address(place_of(plan_, warp / warps, warp % warps * kWarp + i));
       if (at >= 0 && (count == 0 || sectors[count - 1] != at / kSectorBytes)) sectors[count++] = at / kSectorBytes;
     }
     const auto end = sectors.begin() + static_cast<std::ptrdiff_t>(count);

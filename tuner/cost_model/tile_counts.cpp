@@ -144,16 +144,16 @@ PerElement recall(const Plan& plan) {
 double written_chunks(const Plan& plan) {
   const GpuPlan& shape = plan.gpu();
   const auto chunks = static_cast<double>(shape.chunks);
-  const int warps = shape.lanes / 32;
+  const int warps = shape.part_lanes() / 32;
   if (!tail_is_alone(plan) || warps < 2) return chunks;
-  const std::int64_t left = plan.part_elements - (shape.chunks - 1) * shape.lanes * shape.vector_elements;
+  const std::int64_t left = plan.part_elements - (shape.chunks - 1) * shape.chunk_elements();
   const std::int64_t of_warp = 32 * std::int64_t{shape.vector_elements};
   return chunks - 1 + static_cast<double>((left + of_warp - 1) / of_warp) / warps;
 }
 
 std::int64_t turns(const Plan& plan) {
   const GpuPlan& shape = plan.gpu();
-  return plan.part_elements / (std::int64_t{shape.lanes} * shape.vector_elements) / shape.unroll;
+  return plan.part_elements / shape.chunk_elements() / shape.unroll;
 }
 
 const GpuReduction& reduction_over(const Plan& plan, std::int64_t parts) {
@@ -192,6 +192,11 @@ void count_reductions(const Plan& plan, TileCounts& counts) {
     waits.scalar_steps += most_partials;  // added in order
     counts.tile.barrier += waits.barriers;
   }
+  if (plan.gpu().cluster > 1) {
+    waits.cluster_barriers = 1;
+    counts.tile.shared += 1 + plan.gpu().cluster;
+    counts.tile.barrier += 2;
+  }
   if (spec.mode == Mode::safe_range) {  // the peak, likewise
     add_reduction(head, counts);
     waits.shuffles *= 2;
@@ -222,8 +227,16 @@ void count_memory(const Plan& plan, TileCounts& counts) {
     (stays ? counts.block : counts.tile).memory += accesses(plan, operand);
   }
   (is_persistent(plan) ? counts.block : counts.tile).memory += static_cast<double>(launch_parameters(plan.spec).size());
-  if (plan.gpu_schedule().residency != Residency::shared) return;
   const GpuPlan& shape = plan.gpu();
+  if (shape.stages > 0) {  // read from the stage where loads would be, and again by a second sweep
+    const double sweeps = plan.gpu_schedule().residency == Residency::registers ? 1 : 2;
+    const double bytes =
+        shape.vector_elements * static_cast<double>(shape.stage_bytes) /
+        (static_cast<double>(shape.block_part_elements()) * static_cast<double>(shape.groups_per_block() * plan.parts_per_group));
+    counts.tile.shared += sweeps * static_cast<double>(shape.chunks) * std::max(1.0, bytes / 16);
+    return;
+  }
+  if (plan.gpu_schedule().residency != Residency::shared) return;
   const double units = std::max(1.0, shape.vector_elements * shape.kept_bytes / 16.0);
   counts.tile.shared += 2 * static_cast<double>(shape.chunks) * units;
 }
@@ -276,12 +289,15 @@ void count_waits(const Plan& plan, Waits& waits) {
   const GpuPlan& shape = plan.gpu();
   const auto batches = static_cast<int>((shape.chunks + shape.unroll - 1) / shape.unroll);
   const KernelSpec& spec = plan.spec;
-  waits.memory_batches = batches;
+  waits.memory_batches = shape.stages > 0 ? 1 : batches;
+  if (shape.stages > 0) waits.shared_rounds += batches;
   const bool weights_late = (spec.has_gamma() || spec.has_gate()) && plan.gpu_schedule().weights == WeightLoad::after;
   if (weights_late || plan.gpu_schedule().residency == Residency::reload) waits.cache_batches = batches;
   if (plan.gpu_schedule().residency == Residency::shared) waits.shared_rounds += batches;
   const std::int64_t row_bytes = size_bytes(spec.x_dtype) + (spec.has_residual() ? size_bytes(spec.residual_dtype) : 0);
-  waits.batch_bytes = std::min<std::int64_t>(shape.unroll, shape.chunks) * shape.vector_elements * row_bytes;
+  const std::int64_t under_way =
+      shape.stages > 0 ? shape.stages * shape.chunks : std::min<std::int64_t>(shape.unroll, shape.chunks);
+  waits.batch_bytes = under_way * shape.vector_elements * row_bytes;
 }
 
 }  // namespace
@@ -311,7 +327,8 @@ LaunchCounts count_launch(const Plan& plan, const TileCounts& counts, std::int64
   const double warps = plan.gpu().block_threads / 32.0;
   launch.warp_instructions =
       warps * (static_cast<double>(launch.tiles) * counts.tile.total() + static_cast<double>(launch.blocks) * counts.block.total());
-  const std::int64_t moved = launch.tiles * counts.tile_sectors.total() + launch.blocks * counts.block_sectors.total();
+  const std::int64_t moved =
+      launch.tiles * counts.tile_sectors.total() + launch.blocks / plan.gpu().cluster * counts.block_sectors.total();
   // Rows that a last tile has too many of are read again and not written.
   const std::int64_t whole_rows = launch.tiles / plan.gpu().tiles_per_row * plan.gpu().rows_per_tile;
   const std::int64_t unwritten =

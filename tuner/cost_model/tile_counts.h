@@ -20,7 +20,7 @@ struct WarpInstructions {
   double total() const { return arithmetic + conversion + memory + shared + shuffle + barrier + address; }
 };
 
-// Sectors of 32 bytes that the accesses of a block's warps touch, each access for itself.
+// Sectors of 32 bytes that the accesses of the warps of all blocks of a cluster touch, each access for itself.
 struct Sectors {
   std::int64_t rows_read = 0, weights_read = 0, written = 0;
   std::int64_t total() const { return rows_read + weights_read + written; }
@@ -33,6 +33,7 @@ struct Waits {
   int cache_batches = 0;   // rounds of loads that the L2 cache has: weights behind the reduction, rows that are read again
   int shuffles = 0;        // steps
   int barriers = 0;
+  int cluster_barriers = 0;
   int shared_rounds = 0;         // of dependent accesses to shared memory
   int scalar_steps = 0;          // dependent arithmetic of the scalars
   std::int64_t batch_bytes = 0;  // that a thread has under way in such a round of rows
