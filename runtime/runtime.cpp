@@ -95,7 +95,8 @@ struct Runtime::State {
     if (database == nullptr) return load(canonical, default_report(canonical), "");
     HEADNORM_TRY(const Lookup lookup, database->look_up(canonical, rows, device.info()));
     const std::string stored_by = lookup.record ? lookup.record->kernel.backend : "";
-    Result<Entry> best = load(canonical, {lookup.served, lookup.schedule, lookup.record ? lookup.record->id : "", describe(lookup)}, stored_by);
+    Result<Entry> best =
+        load(canonical, {lookup.served, lookup.schedule, lookup.record ? lookup.record->id : "", describe(lookup)}, stored_by);
     if (best.ok() || lookup.served == Served::fallback) return best;
     Result<Entry> fallback = load(canonical, default_report(canonical), stored_by);
     if (!fallback.ok()) return best;

@@ -26,6 +26,7 @@ INSIDE = {
     "runtime": ["core"],
     "tuner": ["core", "runtime"],
     "cli": EVERYTHING,
+    "tuning_db": EVERYTHING,
     "bench": EVERYTHING,
     "tests": EVERYTHING,
     "examples": EVERYTHING,
@@ -37,7 +38,7 @@ OUTSIDE = {
     "llvm-c": ["generator/backend"],
     "nlohmann": ["runtime", "tuner", "cli", "tests", "bench"],
     "sodium": ["core"],
-    "CLI": ["cli", "examples"],
+    "CLI": ["cli", "examples", "tuning_db"],
     "gtest": ["tests"],
     "gmock": ["tests"],
 }

@@ -68,4 +68,12 @@ std::unique_ptr<Database> add_shipped_tables(std::unique_ptr<Database> user, std
   return std::make_unique<LayeredDatabase>(std::move(user), std::move(tables), std::move(warn));
 }
 
+Result<std::unique_ptr<Database>> open_layered_database(const std::filesystem::path& directory, DatabaseOptions options) {
+  const auto warn = options.warn;
+  HEADNORM_TRY(std::unique_ptr<Database> user, Database::open(directory, std::move(options)));
+  const std::optional<std::filesystem::path> tables = find_shipped_tables();
+  if (!tables) return user;
+  return add_shipped_tables(std::move(user), std::make_shared<ShippedTables>(*tables, warn));
+}
+
 }  // namespace headnorm

@@ -10,4 +10,7 @@ namespace headnorm {
 std::unique_ptr<Database> add_shipped_tables(std::unique_ptr<Database> user, std::shared_ptr<ShippedTables> tables,
                                              std::function<void(const std::string&)> warn = {});
 
+// Database::open with the shipped tables below it, where they are found.
+Result<std::unique_ptr<Database>> open_layered_database(const std::filesystem::path& directory, DatabaseOptions options = {});
+
 }  // namespace headnorm
