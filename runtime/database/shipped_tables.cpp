@@ -51,8 +51,8 @@ std::optional<std::filesystem::path> find_shipped_tables() {
 Result<Lookup> ShippedTables::look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) {
   const std::lock_guard lock(mutex_);
   HEADNORM_TRY(Lookup lookup, index_of(table_family(device.target)).look_up(spec, rows, device));
-  lookup.origin = Origin::shipped;
   if (!lookup.record) return lookup;
+  lookup.origin = Origin::shipped;
   Record& record = *lookup.record;
   record.id = record_id(record.spec, record.rows, record.device, record.policy);
   return lookup;

@@ -131,13 +131,13 @@ TEST_F(ShippedTablesTest, AnotherDeviceIsNeverExact) {
   const auto database = layered();
   EXPECT_EQ(answer(*database->look_up(sample_spec(), 64, sample_gpu("sm_90", "NVIDIA H200", 78))), "other_device shipped 64");
   EXPECT_EQ(answer(*database->look_up(sample_spec(), 64, sample_gpu("sm_90", "NVIDIA H100 80GB HBM3"))), "other_device shipped 64");
-  EXPECT_EQ(answer(*database->look_up(sample_spec(), 64, sample_gpu("sm_80"))), "default shipped");
+  EXPECT_EQ(answer(*database->look_up(sample_spec(), 64, sample_gpu("sm_80"))), "default user");
   DeviceInfo host = sample_device();
   EXPECT_EQ(answer(*database->look_up(sample_spec(), 64, host)), "exact shipped 64");
   host.target = make_host_target(HostIsa::x86_64_v4_bf16);
   EXPECT_EQ(answer(*database->look_up(sample_spec(), 64, host)), "other_device shipped 64");
   host.target = make_host_target(HostIsa::x86_64_v3);
-  EXPECT_EQ(answer(*database->look_up(sample_spec(), 64, host)), "default shipped");
+  EXPECT_EQ(answer(*database->look_up(sample_spec(), 64, host)), "default user");
 }
 
 TEST_F(ShippedTablesTest, TheUsersRecordsComeFirstAmongEquals) {
@@ -162,10 +162,10 @@ TEST_F(ShippedTablesTest, OnlyFilesOfTheInstructionSetAreRead) {
   const auto shipped = tables();
   EXPECT_EQ(answer(*shipped->look_up(sample_spec(), 64, sample_gpu())), "predicted shipped 64");
   EXPECT_TRUE(warnings_.empty());
-  EXPECT_EQ(answer(*shipped->look_up(sample_spec(), 64, sample_gpu("sm_80"))), "default shipped");
+  EXPECT_EQ(answer(*shipped->look_up(sample_spec(), 64, sample_gpu("sm_80"))), "default user");
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_NE(warnings_[0].find("sm_80.a100.json"), std::string::npos);
-  EXPECT_EQ(answer(*shipped->look_up(sample_spec(), 64, sample_gpu("sm_80"))), "default shipped");
+  EXPECT_EQ(answer(*shipped->look_up(sample_spec(), 64, sample_gpu("sm_80"))), "default user");
   EXPECT_EQ(warnings_.size(), 1u) << "a file is read once";
   EXPECT_EQ(shipped->list().size(), 1u);
 }

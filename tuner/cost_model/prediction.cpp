@@ -7,7 +7,10 @@
 namespace headnorm {
 namespace {
 
-constexpr double kL2Share = 0.5;            // of the L2 cache, that rows which are read again may count on
+constexpr double kL2Share = 0.5;  // of the L2 cache, that rows which are read again may count on
+constexpr double kL1Bytes =
+    65536;                        // of weights, that the first level cache of a multiprocessor can keep beside what streams through
+constexpr double kL1Hits = 0.75;  // of the reads of weights that fit
 constexpr double kCacheBytesPerCycle = 64;  // from L2 to one multiprocessor, at best
 constexpr double kArithmeticCycles = 4;     // until the next instruction may use a result
 constexpr double kSerialShare = 0.25;       // of a warp's instructions, that wait for the one before
@@ -32,12 +35,16 @@ double reread_bytes(const Plan& plan, std::int64_t rows) {
   return static_cast<double>(rows) * static_cast<double>(minimum_traffic(plan.spec).read_bytes_per_row);
 }
 
+double block_start_cycles(const TileCounts& counts) {
+  return kBlockStartCycles + kSerialShare * counts.block.total() * kArithmeticCycles;
+}
+
 double tile_us(const Plan& plan, const TileCounts& counts, const GpuModel& model) {
   const Waits& waits = counts.waits;
   double cycles = waits.shuffles * model[Figure::shuffle_cycles] + waits.barriers * model[Figure::barrier_cycles] +
                   waits.cluster_barriers * kClusterCycles + waits.shared_rounds * model[Figure::shared_cycles] +
                   waits.scalar_steps * kArithmeticCycles + kSerialShare * counts.tile.total() * kArithmeticCycles;
-  if (plan.gpu_schedule().grid == GridForm::once) cycles += kBlockStartCycles + kSerialShare * counts.block.total();
+  if (plan.gpu_schedule().grid == GridForm::once) cycles += block_start_cycles(counts);
   const double work = microseconds(cycles, model) + waits.cache_batches * model[Figure::l2_latency_ns] / 1e3;
   const double load = waits.memory_batches * model[Figure::memory_latency_ns] / 1e3;
   // With stages, the loads of the tiles to come are under way during the work on this one.
@@ -48,14 +55,20 @@ double tile_us(const Plan& plan, const TileCounts& counts, const GpuModel& model
 // Tiles that the busiest of `places` has to do.
 double most_tiles(double tiles, double places) { return std::ceil(tiles / places); }
 
-void predict_bytes(const Plan& plan, std::int64_t rows, const GpuModel& model, Prediction& p) {
+// What of the moved bytes the first level caches keep from the L2 cache.
+double kept_in_l1(const Plan& plan, const TileCounts& counts, const LaunchCounts& launch) {
+  if (static_cast<double>(minimum_traffic(plan.spec).weight_bytes) > kL1Bytes) return 0;
+  return kL1Hits * static_cast<double>(launch.tiles * counts.tile_sectors.weights_read * kSectorBytes);
+}
+
+void predict_bytes(const Plan& plan, const TileCounts& counts, std::int64_t rows, const GpuModel& model, Prediction& p) {
   const double reread = reread_bytes(plan, rows);
   const double resident_tiles = std::min(static_cast<double>(p.counts.blocks), p.occupancy.blocks * model[Figure::multiprocessors]);
   const double between =
       resident_tiles * static_cast<double>(plan.gpu().groups_per_block() * plan.group_elements()) * size_bytes(plan.spec.x_dtype);
   const double kept = std::min(1.0, kL2Share * model[Figure::l2_bytes] / std::max(between, 1.0));
   p.memory_bytes = static_cast<double>(p.counts.footprint_bytes) + reread * (1 - kept);
-  p.cache_bytes = static_cast<double>(p.counts.moved_bytes);
+  p.cache_bytes = static_cast<double>(p.counts.moved_bytes) - kept_in_l1(plan, counts, p.counts);
   p.memory_us = transfer_us(p.memory_bytes, model[Figure::gb_per_s] * model[Figure::memory_efficiency]);
 }
 
@@ -76,7 +89,7 @@ void predict_latency(const Plan& plan, const TileCounts& counts, const GpuModel&
   const double of_blocks = static_cast<double>(p.counts.tiles) * plan.gpu().cluster;
   const double turns = persistent ? most_tiles(of_blocks, static_cast<double>(p.counts.blocks))
                                   : std::max(1.0, p.waves);  // a place takes the next block as soon as it is free
-  p.latency_us = turns * p.tile_us;
+  p.latency_us = turns * p.tile_us + (persistent ? microseconds(block_start_cycles(counts), model) : 0);
   const double resident = std::min(static_cast<double>(p.occupancy.blocks),
                                    most_tiles(static_cast<double>(p.counts.blocks), model[Figure::multiprocessors]));
   p.in_flight_bytes = resident * plan.gpu().block_threads * static_cast<double>(counts.waits.batch_bytes);
@@ -120,7 +133,7 @@ Prediction predict(const Plan& plan, const TileCounts& counts, std::int64_t rows
     return p;
   }
   p.counts = count_launch(plan, counts, rows, launched_blocks(plan, rows, p.occupancy, model));
-  predict_bytes(plan, rows, model, p);
+  predict_bytes(plan, counts, rows, model, p);
   predict_busiest(model, p);
   predict_latency(plan, counts, model, p);
   const double drain = p.waves > 1 ? kDrainShare * p.tile_us : 0;
