@@ -8,11 +8,13 @@
 #include <filesystem>
 
 #include "cli/reference.h"
+#include "core/digest.h"
 #include "generator/generator.h"
 #include "runtime/database/shipped_tables.h"
 #include "runtime/database/tuned_table.h"
 #include "tuner/host_copy.h"
 #include "tuner/predicted_search.h"
+#include "tuner/search_space.h"
 #include "tuner/tuner.h"
 
 namespace headnorm::tables {
@@ -85,6 +87,7 @@ void shorten(Record& record) {
 
 Result<std::string> make_predicted_table(const GpuModel& model, std::span<const ShippedShape> shapes, const Progress& progress) {
   std::vector<Record> records;
+  const std::string digest = search_digest(model.target);
   for (const ShippedShape& shape : shapes) {
     if (progress) progress(fmt::format("{}: {}", model.slug, to_text(shape.spec)));
     PredictedSearchOptions options;
@@ -92,6 +95,7 @@ Result<std::string> make_predicted_table(const GpuModel& model, std::span<const 
     PredictedSearch search(shape.spec, model, options);
     for (const std::int64_t rows : shape.rows) {
       HEADNORM_TRY(records.emplace_back(), search.run(rows));
+      records.back().provenance += "; search space " + digest;
     }
   }
   return table_to_json(records);
@@ -130,6 +134,19 @@ Result<std::string> make_measured_table(HostIsa isa, std::span<const ShippedShap
     record.provenance = options.circumstances;
   }
   return table_to_json(records);
+}
+
+std::string search_digest(const Target& target) {
+  constexpr std::size_t kDigits = 8;
+  KernelSpec spec;
+  spec.width = 4096;
+  spec.head_size = 256;
+  const Result<SearchSpace> space = build_search_space(spec, target);
+  std::string texts;
+  if (!space.ok()) return texts;
+  for (const Plan& plan : space->plans) texts += to_text(plan.schedule) + "\n";
+  for (const Plan& plan : refine(space->plans.front())) texts += to_text(plan.schedule) + "\n";
+  return sha256_hex(texts).substr(0, kDigits);
 }
 
 std::string table_file_name(const Target& target, const std::string& device) {
