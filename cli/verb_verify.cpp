@@ -45,6 +45,8 @@ class Coverage {
     if (const auto* gpu = std::get_if<GpuSchedule>(&plan.schedule)) {
       count("residency", to_text(gpu->residency));
       count("grid", to_text(gpu->grid));
+      count("staging", to_text(gpu->staging));
+      count("cluster", fmt::to_string(gpu->cluster));
     }
   }
 

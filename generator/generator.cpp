@@ -17,7 +17,7 @@ namespace {
 
 // Raised whenever the programs or the lowerings change the code they produce: stored kernels of older versions are then misses.
 constexpr int kProgramVersion = 1;
-constexpr int kLoweringVersion = 5;
+constexpr int kLoweringVersion = 6;
 
 class LlvmBackend final : public CodegenBackend {
  public:

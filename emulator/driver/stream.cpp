@@ -80,6 +80,7 @@ HEADNORM_DRIVER_EXPORT CUresult cuStreamSynchronize(CUstream handle) {
   if (stream == nullptr) return result;
   if (stream->capture != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   result = finish(*stream);
+  device_of(*stream->context).settle();
   return result == CUDA_SUCCESS ? stream->context->sticky : result;
 }
 

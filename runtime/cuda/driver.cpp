@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -19,8 +20,12 @@ constexpr PtxOfDriver kPtxOfDrivers[] = {{11000, 70}, {11010, 71}, {11020, 72}, 
                                          {11070, 77}, {11080, 78}, {12000, 80}, {12010, 81}, {12020, 82}, {12030, 83}, {12040, 84},
                                          {12050, 85}, {12070, 86}, {12080, 87}, {12090, 88}, {13000, 90}};
 
-// From this version on there are accesses of 32 bytes, on sm_100 and later: worth asking for where the driver takes it.
-constexpr int kPtxOfWideAccesses = 88;
+// Versions that are worth asking for where the driver takes them: from the first on there are cache policies, from the next on bulk
+// copies, then accesses of 32 bytes.
+struct PtxOfProcessors {
+  int sm, ptx;
+};
+constexpr PtxOfProcessors kUsefulPtx[] = {{80, 74}, {90, 80}, {100, 88}};
 
 bool stays_with_context(Status status) {
   return status >= kIllegalAddress && status <= kLaunchFailed && status != kLaunchOutOfResources;
@@ -95,7 +100,9 @@ std::optional<Target> best_target(int capability, int driver_version) {
   std::optional<Target> best;
   for (Target target : gpu_targets()) {
     if (target.variant != SmVariant::base || target.sm > capability || target.ptx > newest) continue;
-    if (target.sm >= 100 && newest >= kPtxOfWideAccesses) target.ptx = kPtxOfWideAccesses;
+    for (const PtxOfProcessors& useful : kUsefulPtx) {
+      if (target.sm >= useful.sm && newest >= useful.ptx) target.ptx = std::max(target.ptx, useful.ptx);
+    }
     best = target;
   }
   return best;
