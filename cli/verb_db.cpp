@@ -1,14 +1,17 @@
-// db: what a database holds, and whether it is whole.
+// db: what a database holds, whether it is whole, and how much of it is kept.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "cli/database_option.h"
+#include "cli/db_kernels.h"
 #include "cli/record_json.h"
 #include "cli/table.h"
 #include "cli/verb.h"
+#include "runtime/database/table_digest.h"
 
 namespace headnorm::cli {
 namespace {
@@ -28,8 +31,12 @@ class DbVerb final : public Verb {
     show_ = declare_part(command, "show", "one record in full");
     show_->add_option("record", record_, "a record's id, or the beginning of one")->type_name("ID");
     check_ = declare_part(command, "check", "reads every file; exit code 1 if any is damaged");
+    digest_ = declare_part(command, "digest", "one number for all records: equal where the tables are");
+    gc_ = declare_part(command, "gc", "removes compiled kernels, those used longest ago first, down to a size");
+    gc_->add_option("--limit", collect_.limit, "size to keep (1GiB)")->type_name("SIZE");
+    gc_->add_option("--grace", collect_.grace, "what is younger stays (1h)")->type_name("TIME");
     // Accepted, and refused with the reason.
-    for (const char* name : {"repair", "gc", "merge", "diff"}) {
+    for (const char* name : {"repair", "merge", "diff"}) {
       later_.push_back(command.add_subcommand(name, "later")->group(""));
       later_.back()->allow_extras();
     }
@@ -41,12 +48,15 @@ class DbVerb final : public Verb {
         return user_error(fmt::format("db {} is not in this version (headnorm {})", later->get_name(), HEADNORM_VERSION),
                           "use db list, db show or db check");
     }
-    if (!list_->parsed() && !show_->parsed() && !check_->parsed())
-      return user_error("db is given nothing to do", "use db list, db show ID or db check");
+    const auto parsed = [](const CLI::App* part) { return part->parsed(); };
+    if (std::ranges::none_of(std::array{list_, show_, check_, digest_, gc_}, parsed))
+      return user_error("db is given nothing to do", "use db list, db show ID, db check, db digest or db gc");
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::read));
     Report report;
     report.document["directory"] = database->directory().string();
     if (list_->parsed()) return list(*database, std::move(report));
+    if (digest_->parsed()) return digest(*database, std::move(report));
+    if (gc_->parsed()) return collect(*database, collect_, std::move(report));
     return show_->parsed() ? show(*database, std::move(report)) : check(*database, std::move(report));
   }
 
@@ -108,6 +118,14 @@ class DbVerb final : public Verb {
     return report;
   }
 
+  Result<Report> digest(Database& database, Report report) const {
+    HEADNORM_TRY(const std::vector<Record> records, database.list());
+    report.document["records"] = records.size();
+    report.document["digest"] = table_digest(records);
+    report.text = table_digest(records) + "\n";
+    return report;
+  }
+
   Result<Report> check(Database& database, Report report) const {
     HEADNORM_TRY(const std::vector<Damage> damage, database.check());
     HEADNORM_TRY(const std::vector<Record> records, database.list());
@@ -123,7 +141,8 @@ class DbVerb final : public Verb {
   }
 
   DatabaseOption database_;
-  CLI::App *list_ = nullptr, *show_ = nullptr, *check_ = nullptr;
+  CLI::App *list_ = nullptr, *show_ = nullptr, *check_ = nullptr, *digest_ = nullptr, *gc_ = nullptr;
+  CollectOptions collect_;
   std::vector<CLI::App*> later_;
   std::string record_;
   bool json_ = false;  // read from the command line as a whole

@@ -85,14 +85,14 @@ class RunVerb final : public Verb {
     const char* const whose = device.kind == "emulator" ? " of this processor, not of a GPU" : "";
     Report report;
     report.document = {{"served", to_text(launched.served)},
-                       {"record", launched.record},
+                       {"record", std::string(launched.record.text())},
                        {"schedule", to_text(launched.schedule)},
                        {"spec", to_text(spec)},
                        {"rows", rows},
                        {"time_us", time_us},
                        {"gb_per_s", gb_per_s}};
     report.text = render_facts({{"served", to_text(launched.served)},
-                                {"record", launched.record.empty() ? "none" : launched.record},
+                                {"record", launched.record.empty() ? "none" : std::string(launched.record.text())},
                                 {"schedule", to_text(launched.schedule)},
                                 {"spec", to_text(spec)},
                                 {"rows", fmt::to_string(rows)},

@@ -18,5 +18,4 @@
 #include "runtime/database/database.h"
 #include "runtime/device.h"
 #include "runtime/executor.h"
-#include "runtime/kernel_cache.h"
 #include "runtime/runtime.h"

@@ -133,6 +133,19 @@ Result<std::shared_ptr<const LoadedKernel>> KernelCache::get(const Plan& plan, c
   return kernel;
 }
 
+Result<std::shared_ptr<const LoadedKernel>> KernelCache::find(const Plan& plan) const {
+  const std::lock_guard lock(state_->mutex);
+  const auto slot = state_->slots.find(memory_key(plan));
+  if (slot != state_->slots.end() && slot->second.ready()) {
+    if (Result<Kernel> kernel = slot->second.kernel.get(); kernel.ok()) return kernel;
+  }
+  return user_error(fmt::format("the kernel of spec '{}' with schedule '{}' for {} is not among those that were loaded",
+                                to_text(plan.spec), to_text(plan.schedule), to_text(plan.target)),
+                    "prepare() this spec and row count, or tune it into the table that is warmed");
+}
+
+JitMode KernelCache::mode() const { return state_->mode; }
+
 KernelCache::Counters KernelCache::counters() const {
   const std::lock_guard lock(state_->mutex);
   return state_->counters;

@@ -24,6 +24,7 @@ INSIDE = {
     "generator/export": ["core"],
     "generator": ["core"],
     "runtime": ["core"],
+    "runtime/c_api/full": ["core", "generator", "runtime/c_api"],
     "tuner": ["core", "runtime"],
     "cli": EVERYTHING,
     "bench": EVERYTHING,

@@ -129,7 +129,7 @@ class CudaDevice final : public Device {
       : facts_(std::move(facts)), context_(std::move(context)), stream_(std::move(stream)) {}
 
   const Driver& driver() const { return context_->driver(); }
-  Result<void> check(Status status, const std::string& what) const { return driver().check(status, what); }
+  Result<void> check(Status status, std::string_view what) const { return driver().check(status, what); }
   Result<void> check_function(const Plan& plan, FunctionHandle function) const;
   Result<int> resident_blocks(const Plan& plan, FunctionHandle function) const;
   Result<const CudaKernel*> own_kernel(const LoadedKernel& kernel) const;

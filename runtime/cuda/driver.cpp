@@ -77,8 +77,7 @@ Result<std::shared_ptr<const Driver>> Driver::open(const std::string& library) {
   return std::shared_ptr<const Driver>(driver);
 }
 
-Result<void> Driver::check(Status status, const std::string& what) const {
-  if (status == kSuccess) return {};
+Error Driver::error_of(Status status, std::string_view what) const {
   const char *name = nullptr, *text = nullptr;
   if (get_error_name(status, &name) != kSuccess || name == nullptr) name = "unknown error";
   if (get_error_string(status, &text) != kSuccess || text == nullptr) text = "no description";

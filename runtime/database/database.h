@@ -45,10 +45,17 @@ struct Damage {
   std::string reason;
 };
 
+// How much compiled code is kept.
+struct KernelLimit {
+  std::int64_t bytes = std::int64_t{1} << 30;  // of all files in kernels/
+  std::int64_t grace_seconds = 3600;           // a file younger than this stays, whatever the size: its writer may need it
+};
+
 struct DatabaseOptions {
-  bool read_only = false;  // never creates or writes anything
+  bool read_only = false;         // never creates or writes anything
+  KernelLimit kernel_limit = {};  // held to while kernels are stored: those used longest ago go
   // Called at most once for each kind of trouble, from any thread that uses the database; must not call it. May be empty.
-  std::function<void(const std::string&)> warn;
+  std::function<void(const std::string&)> warn = {};
 };
 
 // Thread-safe.

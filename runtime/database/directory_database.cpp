@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <tuple>
 
+#include "runtime/database/kernel_limit.h"
 #include "runtime/database/sealed_json.h"
 
 namespace headnorm {
@@ -149,7 +150,8 @@ Result<void> DirectoryDatabase::publish(const Record& record) {
 }
 
 Result<void> DirectoryDatabase::publish_file(const Record& record, const std::string& json) {
-  const Descriptor lock = records_->lock();  // between the look at the present record and its replacement
+  const Result<Descriptor> lock = records_->lock(*ops_);  // between the look at the present record and its replacement
+  if (!lock.ok()) warn("lock", lock.error());
   const std::string name = record_file_name(record.id);
   const Result<std::optional<Record>> present = read_record_file(*records_, name);
   if (present.ok() && present->has_value() && (*present)->evidence < record.evidence) return {};
@@ -170,7 +172,20 @@ Result<StoredKernel> DirectoryDatabase::store_kernel(const Artifact& artifact) {
   HEADNORM_CHECK(check_writable());
   Result<StoredKernel> stored = kernel_files_->store(*ops_, artifact);
   if (!stored.ok()) warn("write", stored.error());
+  if (stored.ok()) keep_to_limit(static_cast<std::int64_t>(artifact.bytes.size()));
   return stored;
+}
+
+// Looking at every file takes time: it is done for each sixteenth of the limit.
+void DirectoryDatabase::keep_to_limit(std::int64_t stored_bytes) {
+  std::int64_t before = unchecked_bytes_.load(), after = 0;
+  do {
+    const bool first = before == std::numeric_limits<std::int64_t>::max();
+    after = first || before + stored_bytes > options_.kernel_limit.bytes / 16 ? 0 : before + stored_bytes;
+  } while (!unchecked_bytes_.compare_exchange_weak(before, after));
+  if (after != 0) return;
+  if (const Result<Collected> kept = collect_kernels(*ops_, *kernels_, options_.kernel_limit); !kept.ok())
+    warn("limit", kept.error());
 }
 
 Result<std::optional<Artifact>> DirectoryDatabase::load_kernel(const StoredKernel& kernel) {
@@ -184,6 +199,7 @@ Result<std::optional<Artifact>> DirectoryDatabase::load_kernel(const StoredKerne
 Result<std::optional<Artifact>> DirectoryDatabase::find_kernel(const std::string& artifact_key) {
   if (!kernel_files_.has_value()) return std::optional<Artifact>();
   Result<std::optional<Artifact>> artifact = kernel_files_->find(artifact_key);
+  if (artifact.ok() && artifact->has_value() && !options_.read_only) mark_used(*ops_, *kernels_, artifact_key);
   if (artifact.ok()) return artifact;
   warn("kernel", fmt::format("a stored kernel of '{}' is passed over: {}", directory().string(), artifact.error().message));
   return std::optional<Artifact>();

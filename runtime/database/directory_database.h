@@ -1,6 +1,8 @@
 // DirectoryDatabase: the Database on a directory of the file system. Thread-safe.
 #pragma once
 
+#include <atomic>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -42,6 +44,7 @@ class DirectoryDatabase final : public Database {
   Result<void> publish_file(const Record& record, const std::string& json);
   Result<void> refresh();  // brings index_ up to date; mutex_ held
   void write_index();      // index.json; mutex_ held
+  void keep_to_limit(std::int64_t stored_bytes);
   void warn(const std::string& kind, const Error& error) { warn(kind, error.message + "; " + error.remedy); }
 
   Directory root_;
@@ -50,6 +53,9 @@ class DirectoryDatabase final : public Database {
   std::optional<Directory> records_, kernels_;  // none: not there, and this database is read only
   std::optional<RecordFiles> record_files_;
   std::optional<KernelFiles> kernel_files_;
+
+  // Stored by this process since it last looked whether kernels/ is within its limit; the first store looks.
+  std::atomic<std::int64_t> unchecked_bytes_{std::numeric_limits<std::int64_t>::max()};
 
   std::mutex mutex_;  // of record_files_ and index_
   RecordIndex index_;

@@ -66,9 +66,22 @@ Result<StoredKernel> KernelFiles::store(FileOps& ops, const Artifact& artifact) 
   const StoredKernel kernel = {sha256_hex(artifact.bytes), artifact.kind, artifact.entry, artifact.key, artifact.backend};
   const Result<std::optional<Artifact>> present = load(kernel);
   if (present.ok() && present->has_value()) return kernel;
-  HEADNORM_CHECK(kernels_.publish(ops, blob_name(kernel.sha256, kernel.kind), artifact.bytes));
+  const Result<void> published = kernels_.publish(ops, blob_name(kernel.sha256, kernel.kind), artifact.bytes);
+  if (!published.ok()) {  // some file systems refuse to replace what another writer has just put there: it has the same bytes
+    const Result<std::optional<Artifact>> there = read_blob(kernel);
+    if (!there.ok() || !there->has_value()) return published.error();
+  }
   HEADNORM_CHECK(kernels_.publish(ops, pointer_name(kernel.key), pointer_json(kernel)));
   return kernel;
+}
+
+std::string KernelFiles::entry_name(const std::string& artifact_key) { return pointer_name(artifact_key); }
+
+std::optional<std::string> KernelFiles::code_of(const std::string& name) const {
+  const std::size_t dot = name.find('.');
+  if (dot == std::string::npos || pointer_name(name.substr(0, dot)) != name) return std::nullopt;
+  const Result<std::optional<StoredKernel>> kernel = read_pointer(name.substr(0, dot));
+  return kernel.ok() && kernel->has_value() ? blob_name((*kernel)->sha256, (*kernel)->kind) : std::string();
 }
 
 Result<std::optional<StoredKernel>> KernelFiles::read_pointer(const std::string& key) const {

@@ -27,6 +27,11 @@ class KernelFiles {
   // code belongs to a key is for this user's own files to say.
   Result<std::optional<Artifact>> load(const StoredKernel& kernel) const;
 
+  // The file of a key's entry; and the file of the code that the entry in the file `name` names: empty if the entry is damaged,
+  // none if `name` is no entry's.
+  static std::string entry_name(const std::string& artifact_key);
+  std::optional<std::string> code_of(const std::string& name) const;
+
   // Reads every file.
   Result<std::vector<Damage>> check() const;
 

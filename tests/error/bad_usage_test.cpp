@@ -225,6 +225,9 @@ const std::vector<BadUsage> kBadUsages = {
     {{"db"}, 2, "user", "nothing to do", "db list"},
     {{"db", "lst"}, 2, "user", "'lst'", "did you mean 'list'?"},
     {{"db", "repair"}, 2, "user", "db repair is not in this version", "db check"},
+    {{"db", "gc", "--limit", "much", "--db", "."}, 2, "user", "--limit 'much' is not a size", "--limit 512MiB"},
+    {{"db", "gc", "--limit", "-1", "--db", "."}, 2, "user", "--limit '-1' is not a size", "--limit 512MiB"},
+    {{"db", "gc", "--grace", "1y", "--db", "."}, 2, "user", "--grace '1y'", "--grace 1h"},
     {{"db", "list", "--db", "/nonexistent/db"}, 3, "environment", "/nonexistent/db", "--db"},
     {{"db", "show", "--db", ""}, 2, "user", "--db is empty", "--db"},
     // run, tune, verify

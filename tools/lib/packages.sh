@@ -19,6 +19,8 @@ test  | libgmock-dev     | has_header gmock/gmock.h                   | tests
 test  | g++-aarch64-linux-gnu | has_command aarch64-linux-gnu-g++     | builds the runtime for the tests of aarch64 kernels
 test  | qemu-user        | has_qemu_aarch64                        | runs them
 test  | binutils         | has_command readelf                        | tests look into what was linked
+test  | pkgconf          | has_command pkg-config                     | tests use the installed package through it
+test  | dpkg-dev         | has_command dpkg-shlibdeps                 | finds what the .deb depends on
 check | clang-format-14  | has_clang_format 14                        | checks the format of sources
 check | python3          | has_command python3                        | runs the check of the layers
 check | git              | has_command git                            | lists the files under version control
