@@ -106,6 +106,10 @@ class Device {
 
   // Time of one launch in microseconds, alone on the device as far as that can be had.
   virtual Result<double> measure_us(const LoadedKernel& kernel, const LaunchArguments& arguments) = 0;
+
+  // Time of one copy from the device's memory to the device's memory, measured as launches are: what their time is held against.
+  // Error (environment): this device measures none. On the host the tuner has a copy that uses its threads (tuner/host_copy.h).
+  virtual Result<double> measure_copy_us(void* to, const void* from, std::size_t bytes);
 };
 
 // Rules every launch is held to: no null address of an operand that is there, rows >= 0, strides that do not make rows overlap.

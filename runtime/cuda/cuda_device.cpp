@@ -116,6 +116,7 @@ class CudaDevice final : public Device {
   Result<void> launch(const LoadedKernel& kernel, const LaunchArguments& arguments) override;
   Result<void> synchronize() override;
   Result<double> measure_us(const LoadedKernel& kernel, const LaunchArguments& arguments) override;
+  Result<double> measure_copy_us(void* to, const void* from, std::size_t bytes) override;
 
  private:
   // What measuring needs, made by the first that measures.
@@ -136,6 +137,8 @@ class CudaDevice final : public Device {
   Result<void> queue(const CudaKernel& kernel, const LaunchArguments& arguments, StreamHandle stream) const;
   Result<void> prepare_timing();
   Result<void> hold() const;
+  template <class QueueWork>
+  Result<double> time_us(QueueWork queue_work);
 
   DeviceFacts facts_;
   std::shared_ptr<const PrimaryContext> context_;
@@ -360,25 +363,40 @@ Result<void> CudaDevice::hold() const {
   return check(driver().launch_kernel(&config, timing_->hold, parameters, nullptr), "cuLaunchKernelEx");
 }
 
-Result<double> CudaDevice::measure_us(const LoadedKernel& kernel, const LaunchArguments& arguments) {
-  if (arguments.rows <= 0) {
-    HEADNORM_CHECK(launch(kernel, arguments));
-    return 0.0;
-  }
+// Of what `queue_work` puts on the device's stream.
+template <class QueueWork>
+Result<double> CudaDevice::time_us(QueueWork queue_work) {
   const std::lock_guard lock(timing_mutex_);
   const CurrentContext current(*context_);
   HEADNORM_CHECK(current.check());
   HEADNORM_CHECK(prepare_timing());
   HEADNORM_CHECK(hold());
-  LaunchArguments timed = arguments;
-  timed.stream = nullptr;
   HEADNORM_CHECK(check(driver().event_record(timing_->begin.get(), stream_.get()), "cuEventRecord"));
-  HEADNORM_CHECK(launch(kernel, timed));
+  HEADNORM_CHECK(queue_work());
   HEADNORM_CHECK(check(driver().event_record(timing_->end.get(), stream_.get()), "cuEventRecord"));
   HEADNORM_CHECK(check(driver().event_synchronize(timing_->end.get()), "cuEventSynchronize"));
   float milliseconds = 0;
   HEADNORM_CHECK(check(driver().event_elapsed_time(&milliseconds, timing_->begin.get(), timing_->end.get()), "cuEventElapsedTime"));
   return static_cast<double>(milliseconds) * 1e3;
+}
+
+Result<double> CudaDevice::measure_us(const LoadedKernel& kernel, const LaunchArguments& arguments) {
+  if (arguments.rows <= 0) {
+    HEADNORM_CHECK(launch(kernel, arguments));
+    return 0.0;
+  }
+  LaunchArguments timed = arguments;
+  timed.stream = nullptr;
+  return time_us([&] { return launch(kernel, timed); });
+}
+
+Result<double> CudaDevice::measure_copy_us(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return 0.0;
+  return time_us([&] {
+    return check(driver().memcpy_on_device(reinterpret_cast<DevicePointer>(to), reinterpret_cast<DevicePointer>(from), bytes,
+                                           stream_.get()),
+                 fmt::format("cuMemcpyDtoDAsync of {} bytes", bytes));
+  });
 }
 
 }  // namespace

@@ -107,6 +107,7 @@ struct LaunchConfig {
   X(mem_free, "cuMemFree_v2", Status(DevicePointer))                                                                 \
   X(memcpy_to_device, "cuMemcpyHtoD_v2", Status(DevicePointer, const void*, std::size_t))                            \
   X(memcpy_to_host, "cuMemcpyDtoH_v2", Status(void*, DevicePointer, std::size_t))                                    \
+  X(memcpy_on_device, "cuMemcpyDtoDAsync_v2", Status(DevicePointer, DevicePointer, std::size_t, StreamHandle))       \
   X(module_load_data, "cuModuleLoadDataEx", Status(ModuleHandle*, const void*, unsigned, JitOption*, void**))        \
   X(module_unload, "cuModuleUnload", Status(ModuleHandle))                                                           \
   X(module_get_function, "cuModuleGetFunction", Status(FunctionHandle*, ModuleHandle, const char*))                  \

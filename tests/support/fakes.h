@@ -55,6 +55,7 @@ class FakeDevice final : public Device {
   Result<void> launch(const LoadedKernel& kernel, const LaunchArguments& arguments) override;
   Result<void> synchronize() override { return {}; }
   Result<double> measure_us(const LoadedKernel& kernel, const LaunchArguments& arguments) override;
+  Result<double> measure_copy_us(void* to, const void* from, std::size_t bytes) override;
 
   // Asked with the number of launches of this plan so far.
   std::function<Fault(const Plan&, int launches)> fault = [](const Plan&, int) { return Fault::none; };
@@ -63,6 +64,7 @@ class FakeDevice final : public Device {
   std::int64_t copied_in_bytes = 0;
   std::map<std::string, int> launches;                  // by schedule
   std::vector<std::pair<std::string, void*>> measured;  // schedule and address of x, in order
+  std::vector<std::pair<const void*, std::size_t>> copied;  // address of the source and bytes, in order
 
  private:
   const ReferenceRow& reference(const KernelSpec& spec, const LaunchArguments& arguments, std::int64_t row);
