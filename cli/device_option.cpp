@@ -78,7 +78,7 @@ Result<std::string> find_emulator() {
 // The stand-in learns which devices it has from its environment, as programs that are not ours tell it: one of each model.
 Result<CudaDriverOptions> emulator_driver() {
   HEADNORM_TRY(std::string library, find_emulator());
-  CudaDriverOptions options{std::move(library), "emulator", {}};
+  CudaDriverOptions options{.library = std::move(library), .kind = "emulator", .names = {}, .linkers = {}};
   for (emulator::Model model : emulator::all_models()) options.names.emplace_back(emulator::device_model(model).slug);
   ::setenv("HEADNORM_EMULATOR_DEVICES", fmt::format("{}", fmt::join(options.names, ",")).c_str(), 1);
   return options;
@@ -166,6 +166,17 @@ LibraryState probe_nvrtc() {
   if (!state.found) return state;
   auto* get_version = symbol<int(int*, int*)>(library, "nvrtcVersion");
   int major = 0, minor = 0;
+  if (get_version != nullptr && get_version(&major, &minor) == 0) state.version = fmt::format("{}.{}", major, minor);
+  return state;
+}
+
+LibraryState probe_nvjitlink() {
+  LibraryState state;
+  const Library library = open_library({"libnvJitLink.so.13", "libnvJitLink.so.12"}, state.reason);
+  state.found = library != nullptr;
+  if (!state.found) return state;
+  auto* get_version = symbol<int(unsigned*, unsigned*)>(library, "nvJitLinkVersion");
+  unsigned major = 0, minor = 0;
   if (get_version != nullptr && get_version(&major, &minor) == 0) state.version = fmt::format("{}.{}", major, minor);
   return state;
 }

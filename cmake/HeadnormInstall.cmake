@@ -18,7 +18,7 @@ endfunction()
 
 headnorm_install(runtime headnorm_core headnorm_database headnorm_runtime)
 headnorm_install_headers(core artifact.h codegen_backend.h digest.h dtype.h kernel_spec.h launch_abi.h plan.h result.h schedule.h target.h)
-headnorm_install_headers(runtime device.h executor.h headnorm.h kernel_cache.h runtime.h)
+headnorm_install_headers(runtime device.h device_compiler.h executor.h headnorm.h kernel_cache.h runtime.h)
 headnorm_install_headers(runtime/cuda cuda_device.h)
 headnorm_install_headers(runtime/database database.h record.h)
 

@@ -14,6 +14,7 @@
 
 namespace headnorm {
 
+class DeviceCompiler;
 class Executor;
 
 // Facts of one device. Those that decide whether a measurement carries over are part of a record's key (see Record).
@@ -92,6 +93,10 @@ class Device {
   virtual Result<Buffer> allocate(std::size_t bytes) = 0;  // aligned to 256 bytes at least
   virtual Result<void> copy_in(void* device_address, const void* source, std::size_t bytes) = 0;
   virtual Result<void> copy_out(void* destination, const void* device_address, std::size_t bytes) = 0;
+
+  // Makes code for exactly this device of portable kernels (runtime/device_compiler.h); null where nothing here can. Lives as long as
+  // the device.
+  virtual DeviceCompiler* compiler() { return nullptr; }
 
   // Refuses an artifact of another target kind, or one that this device cannot run, naming both.
   virtual Result<std::shared_ptr<const LoadedKernel>> load(const Artifact& artifact, const Plan& plan) = 0;

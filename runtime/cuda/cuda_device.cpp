@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "runtime/cuda/cubin_compiler.h"
 #include "runtime/cuda/handles.h"
 #include "runtime/cuda/launch_attributes.h"
 
@@ -111,6 +112,7 @@ class CudaDevice final : public Device {
   Result<Buffer> allocate(std::size_t bytes) override;
   Result<void> copy_in(void* device_address, const void* source, std::size_t bytes) override;
   Result<void> copy_out(void* destination, const void* device_address, std::size_t bytes) override;
+  DeviceCompiler* compiler() override;
   Result<std::shared_ptr<const LoadedKernel>> load(const Artifact& artifact, const Plan& plan) override;
   Result<void> check_can_load(void* stream) override;
   Result<void> launch(const LoadedKernel& kernel, const LaunchArguments& arguments) override;
@@ -126,8 +128,8 @@ class CudaDevice final : public Device {
     Event begin, end;
   };
 
-  CudaDevice(DeviceFacts facts, std::shared_ptr<const PrimaryContext> context, Stream stream)
-      : facts_(std::move(facts)), context_(std::move(context)), stream_(std::move(stream)) {}
+  CudaDevice(DeviceFacts facts, std::shared_ptr<const PrimaryContext> context, Stream stream, std::vector<std::string> linkers)
+      : facts_(std::move(facts)), context_(std::move(context)), stream_(std::move(stream)), linkers_(std::move(linkers)) {}
 
   const Driver& driver() const { return context_->driver(); }
   Result<void> check(Status status, const std::string& what) const { return driver().check(status, what); }
@@ -143,6 +145,9 @@ class CudaDevice final : public Device {
   DeviceFacts facts_;
   std::shared_ptr<const PrimaryContext> context_;
   Stream stream_;
+  const std::vector<std::string> linkers_;
+  std::once_flag compiler_made_;  // by the first that asks: the library is large
+  std::unique_ptr<DeviceCompiler> compiler_;
   std::mutex timing_mutex_;  // of timing_, and of one measurement at a time
   std::optional<Timing> timing_;
 };
@@ -161,7 +166,7 @@ Result<std::unique_ptr<Device>> CudaDevice::make(const CudaDriverOptions& option
   const CurrentContext current(*context);
   HEADNORM_CHECK(current.check());
   HEADNORM_TRY(Stream stream, make_stream(context));
-  return std::unique_ptr<Device>(new CudaDevice(std::move(facts), std::move(context), std::move(stream)));
+  return std::unique_ptr<Device>(new CudaDevice(std::move(facts), std::move(context), std::move(stream), options.linkers));
 }
 
 Result<Buffer> CudaDevice::allocate(std::size_t bytes) {
@@ -220,6 +225,11 @@ Result<void> CudaDevice::check_function(const Plan& plan, FunctionHandle functio
                fmt::format("cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES, {})", dynamic));
 }
 
+DeviceCompiler* CudaDevice::compiler() {
+  std::call_once(compiler_made_, [this] { compiler_ = make_cubin_compiler(context_, facts_.capability, linkers_); });
+  return compiler_.get();
+}
+
 Result<std::shared_ptr<const LoadedKernel>> CudaDevice::load(const Artifact& artifact, const Plan& plan) {
   if (artifact.kind == ArtifactKind::object || plan.target.kind != TargetKind::gpu)
     return user_error(fmt::format("a kernel in the form of {} for {} does not run on {}, {}", to_text(artifact.kind),
@@ -229,7 +239,7 @@ Result<std::shared_ptr<const LoadedKernel>> CudaDevice::load(const Artifact& art
     return user_error(
         fmt::format("a kernel for {} does not run on {}, which is sm_{}", to_text(plan.target), info().name, facts_.capability),
         fmt::format("compile it for {}", to_text(info().target)));
-  if (const int newest = newest_ptx(driver().version()); plan.target.ptx > newest)
+  if (const int newest = newest_ptx(driver().version()); artifact.kind == ArtifactKind::ptx && plan.target.ptx > newest)
     return user_error(fmt::format("the kernel is PTX {}.{}; the driver, for CUDA {}, takes PTX {}.{} at most", plan.target.ptx / 10,
                                   plan.target.ptx % 10, info().driver, newest / 10, newest % 10),
                       fmt::format("compile it for {}, or install a newer driver", to_text(info().target)));

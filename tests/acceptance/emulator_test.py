@@ -70,6 +70,14 @@ class QuickTest(ScratchTest):
         self.assertEqual(report["phases"][1]["state"], "passed")
         self.assertFalse(list(place.rglob("__pycache__")))
 
+    @unittest.skipUnless(shutil.which("readelf"), "readelf is not installed")
+    def test_libraries_that_another_machine_may_lack_are_named(self):
+        foreign, version = pack.foreign_libraries(COMMAND)
+        self.assertIn("libstdc++.so.6", foreign)  # of a build that is not portable
+        self.assertNotIn("libc.so.6", foreign)
+        self.assertRegex(version, r"^2\.\d+$")
+        self.assertEqual(pack.foreign_libraries(self.folder / "absent")[0], ["unknown"])
+
     def test_an_old_pack_is_not_written_over(self):
         done = subprocess.run([sys.executable, SCRIPT, "--pack", self.folder], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2)

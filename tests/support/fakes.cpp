@@ -173,7 +173,7 @@ Result<void> FakeDatabase::publish(const Record& record) {
   return {};
 }
 
-Result<StoredKernel> FakeDatabase::store_kernel(const Artifact& artifact) {
+Result<StoredKernel> FakeDatabase::store_kernel(const Artifact& artifact, const std::string&) {
   StoredKernel kernel;
   kernel.sha256 = sha256_hex(artifact.bytes);
   kernel.entry = artifact.entry;

@@ -15,7 +15,7 @@ namespace {
 
 using fixtures::FakeDriver;
 
-const CudaDriverOptions kFake{HEADNORM_FAKE_DRIVER, "cuda"};
+const CudaDriverOptions kFake{HEADNORM_FAKE_DRIVER, "cuda", {}, {}};
 
 KernelSpec small_spec() {
   KernelSpec spec;

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,22 @@ TOP = HERE.parent  # of a pack; in the repository it is tools/
 MOST_BYTES = 60_000_000
 PRESET = "portable"
 BINARY, EMULATOR = pathlib.Path("bin/headnorm"), pathlib.Path("emulator/driver/libcuda.so.1")
+
+
+# Parts of the C library.
+ALLOWED = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
+
+
+def foreign_libraries(path):
+    """Shared libraries that a program needs and that a machine may lack; and the version of the C library that it asks for."""
+    def read(option):
+        done = subprocess.run(["readelf", option, "--wide", path], capture_output=True, text=True, check=False)
+        return done.stdout if done.returncode == 0 else ""
+
+    needed = re.findall(r"\(NEEDED\).*\[(.+)\]", read("--dynamic"))
+    versions = re.findall(r"Name: GLIBC_(\d+)\.(\d+)", read("--version-info"))
+    newest = max(((int(major), int(minor)) for major, minor in versions), default=(0, 0))
+    return sorted(set(needed) - ALLOWED) if needed else ["unknown"], f"{newest[0]}.{newest[1]}"
 
 
 def find_binary():
@@ -53,9 +70,18 @@ def make(out):
         print("error: the portable command was not built\nremedy: the compiler's messages are above; tools/test --help says what a build "
               "needs", file=sys.stderr)
         return EXIT_ENVIRONMENT
+    build = root / "build" / PRESET
+    libc = set()
+    for program in (build / "cli" / "headnorm", build / EMULATOR):
+        foreign, version = foreign_libraries(program)
+        libc.add(version)
+        if foreign:
+            print(f"error: {program} needs {', '.join(foreign)}, which another machine may lack\nremedy: install the static libraries "
+                  "that docs/dependencies.md lists, and remove the build", file=sys.stderr)
+            return EXIT_ENVIRONMENT
     beside = out.with_name(f"{out.name}.part-{os.getpid()}")
     try:
-        size = gather(root / "build" / PRESET, root, beside)
+        size = gather(build, root, beside)
         os.rename(beside, out)
     except OSError as error:
         print(f"error: {out} cannot be written: {error}\nremedy: free space, or name another place", file=sys.stderr)
@@ -65,5 +91,7 @@ def make(out):
     if size >= MOST_BYTES:
         print(f"error: {out} has {size} bytes; the limit is {MOST_BYTES}", file=sys.stderr)
         return EXIT_ENVIRONMENT
-    print(f"{out}: {size / 1e6:.1f} MB. Copy it to the machine with the GPU and run there: {out.name}/gpu-acceptance")
+    newest = max(libc, key=lambda version: [int(part) for part in version.split(".")])
+    print(f"{out}: {size / 1e6:.1f} MB; it needs glibc {newest} or later. Copy it to the machine with the GPU and run {out.name}/gpu-acceptance "
+          "there.")
     return EXIT_RIGHT
