@@ -49,7 +49,8 @@ std::string kind_of(const std::string& device) { return device.substr(0, device.
 bool is_emulator(const std::string& device) { return kind_of(device) == "emulator"; }
 
 // "host", "cuda:0", "model:h200", or all that need no measuring.
-Result<std::vector<RooflineDevice>> choose_devices(const std::optional<std::string>& text, const std::optional<std::string>& threads) {
+Result<std::vector<RooflineDevice>> choose_devices(const std::optional<std::string>& text,
+                                                   const std::optional<std::string>& threads) {
   if (!text || is_emulator(*text)) return device_models();
   if (*text == "host" || kind_of(*text) == "cuda") {
     HEADNORM_TRY(const RooflineDevice device, measure_copy({.device = *text, .threads = threads}));

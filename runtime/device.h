@@ -94,8 +94,8 @@ class Device {
   virtual Result<void> copy_in(void* device_address, const void* source, std::size_t bytes) = 0;
   virtual Result<void> copy_out(void* destination, const void* device_address, std::size_t bytes) = 0;
 
-  // Makes code for exactly this device of portable kernels (runtime/device_compiler.h); null where nothing here can. Lives as long as
-  // the device.
+  // Makes code for exactly this device of portable kernels (runtime/device_compiler.h); null where nothing here can. Lives as long
+  // as the device.
   virtual DeviceCompiler* compiler() { return nullptr; }
 
   // Refuses an artifact of another target kind, or one that this device cannot run, naming both.

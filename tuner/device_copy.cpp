@@ -25,9 +25,9 @@ class DeviceCopy final : public CopyReference {
     std::vector<double> times_us;
     for (int i = 0; i < launches_per_trial(bytes); ++i) {
       if (place_ + half > static_cast<std::int64_t>(source_.bytes())) place_ = 0;
-      HEADNORM_TRY(const double time_us,
-                   device_->measure_copy_us(static_cast<std::byte*>(destination_.address()) + place_,
-                                            static_cast<const std::byte*>(source_.address()) + place_, static_cast<std::size_t>(half)));
+      HEADNORM_TRY(const double time_us, device_->measure_copy_us(static_cast<std::byte*>(destination_.address()) + place_,
+                                                                  static_cast<const std::byte*>(source_.address()) + place_,
+                                                                  static_cast<std::size_t>(half)));
       times_us.push_back(time_us);
       if (policy_ == CachePolicy::cold) place_ += half;
     }

@@ -69,12 +69,12 @@ class DriverCompiler final : public CubinCompiler {
     HEADNORM_CHECK(current.check());
     std::array<char, kLogBytes> info{}, errors{};
     const auto bytes = reinterpret_cast<void*>(kLogBytes);  // the driver takes numbers in the place of pointers
-    std::array options = {JitOption::info_log,  JitOption::info_log_bytes,  JitOption::error_log,
-                          JitOption::error_log_bytes, JitOption::log_verbose};
+    std::array options = {JitOption::info_log, JitOption::info_log_bytes, JitOption::error_log, JitOption::error_log_bytes,
+                          JitOption::log_verbose};
     std::array<void*, options.size()> values = {info.data(), bytes, errors.data(), bytes, reinterpret_cast<void*>(1)};
     LinkHandle state = nullptr;
-    HEADNORM_CHECK(driver.check(
-        driver.link_create(static_cast<unsigned>(options.size()), options.data(), values.data(), &state), "cuLinkCreate"));
+    HEADNORM_CHECK(driver.check(driver.link_create(static_cast<unsigned>(options.size()), options.data(), values.data(), &state),
+                                "cuLinkCreate"));
     LinkedCubin linked;
     Status status = driver.link_add_data(state, LinkInput::ptx, const_cast<char*>(ptx.c_str()), ptx.size() + 1, "kernel.ptx", 0,
                                          nullptr, nullptr);

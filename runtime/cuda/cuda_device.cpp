@@ -403,9 +403,9 @@ Result<double> CudaDevice::measure_us(const LoadedKernel& kernel, const LaunchAr
 Result<double> CudaDevice::measure_copy_us(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return 0.0;
   return time_us([&] {
-    return check(driver().memcpy_on_device(reinterpret_cast<DevicePointer>(to), reinterpret_cast<DevicePointer>(from), bytes,
-                                           stream_.get()),
-                 fmt::format("cuMemcpyDtoDAsync of {} bytes", bytes));
+    return check(
+        driver().memcpy_on_device(reinterpret_cast<DevicePointer>(to), reinterpret_cast<DevicePointer>(from), bytes, stream_.get()),
+        fmt::format("cuMemcpyDtoDAsync of {} bytes", bytes));
   });
 }
 

@@ -27,7 +27,9 @@ class Driver {
   Result<void> check(Status status, const std::string& what) const;
 
   // Whether it has the functions that link.
-  bool can_link() const { return link_create != nullptr && link_add_data != nullptr && link_complete != nullptr && link_destroy != nullptr; }
+  bool can_link() const {
+    return link_create != nullptr && link_add_data != nullptr && link_complete != nullptr && link_destroy != nullptr;
+  }
 
 #define HEADNORM_CUDA_MEMBER(member, name, ...) std::add_pointer_t<__VA_ARGS__> member = nullptr;
   HEADNORM_CUDA_FUNCTIONS(HEADNORM_CUDA_MEMBER)

@@ -131,11 +131,11 @@ struct LaunchConfig {
   X(event_elapsed_time, "cuEventElapsedTime", Status(float*, EventHandle, EventHandle))
 
 // Those that a driver may be without: only code for exactly one GPU is made with them.
-#define HEADNORM_CUDA_LINK_FUNCTIONS(X)                                                                            \
-  X(link_create, "cuLinkCreate_v2", Status(unsigned, JitOption*, void**, LinkHandle*))                             \
-  X(link_add_data, "cuLinkAddData_v2",                                                                             \
-    Status(LinkHandle, LinkInput, void*, std::size_t, const char*, unsigned, JitOption*, void**))                  \
-  X(link_complete, "cuLinkComplete", Status(LinkHandle, void**, std::size_t*))                                     \
+#define HEADNORM_CUDA_LINK_FUNCTIONS(X)                                                           \
+  X(link_create, "cuLinkCreate_v2", Status(unsigned, JitOption*, void**, LinkHandle*))            \
+  X(link_add_data, "cuLinkAddData_v2",                                                            \
+    Status(LinkHandle, LinkInput, void*, std::size_t, const char*, unsigned, JitOption*, void**)) \
+  X(link_complete, "cuLinkComplete", Status(LinkHandle, void**, std::size_t*))                    \
   X(link_destroy, "cuLinkDestroy", Status(LinkHandle))
 
 }  // namespace headnorm::cuda

@@ -44,14 +44,13 @@ Result<std::shared_ptr<const NvJitLink>> NvJitLink::open(std::span<const std::st
     return environment_error("nvJitLink is not here", "not needed: kernels stay PTX, which the driver compiles when it loads them");
   auto link = std::make_shared<NvJitLink>();
   unsigned (*version)(unsigned*, unsigned*) = nullptr;
-  const bool complete = find(library, "nvJitLinkCreate", link->create_) && find(library, "nvJitLinkDestroy", link->destroy_) &&
-                        find(library, "nvJitLinkAddData", link->add_data_) && find(library, "nvJitLinkComplete", link->complete_) &&
-                        find(library, "nvJitLinkGetLinkedCubinSize", link->cubin_size_) &&
-                        find(library, "nvJitLinkGetLinkedCubin", link->cubin_) &&
-                        find(library, "nvJitLinkGetErrorLogSize", link->error_log_size_) &&
-                        find(library, "nvJitLinkGetErrorLog", link->error_log_) &&
-                        find(library, "nvJitLinkGetInfoLogSize", link->info_log_size_) &&
-                        find(library, "nvJitLinkGetInfoLog", link->info_log_) && find(library, "nvJitLinkVersion", version);
+  const bool complete =
+      find(library, "nvJitLinkCreate", link->create_) && find(library, "nvJitLinkDestroy", link->destroy_) &&
+      find(library, "nvJitLinkAddData", link->add_data_) && find(library, "nvJitLinkComplete", link->complete_) &&
+      find(library, "nvJitLinkGetLinkedCubinSize", link->cubin_size_) && find(library, "nvJitLinkGetLinkedCubin", link->cubin_) &&
+      find(library, "nvJitLinkGetErrorLogSize", link->error_log_size_) && find(library, "nvJitLinkGetErrorLog", link->error_log_) &&
+      find(library, "nvJitLinkGetInfoLogSize", link->info_log_size_) && find(library, "nvJitLinkGetInfoLog", link->info_log_) &&
+      find(library, "nvJitLinkVersion", version);
   unsigned major = 0, minor = 0;
   if (!complete || version(&major, &minor) != 0)
     return environment_error("nvJitLink lacks a function that headnorm calls", "install that of CUDA 12.3 or later");
@@ -85,7 +84,8 @@ Result<LinkedCubin> NvJitLink::link(const std::string& ptx, const std::string& a
   Session session(*this);
   HEADNORM_CHECK(session.check(create_(&session.handle, options.size(), options.data()), "nvJitLinkCreate"));
   // PTX is text that ends with a zero, which counts.
-  HEADNORM_CHECK(session.check(add_data_(session.handle, kPtxInput, ptx.c_str(), ptx.size() + 1, "kernel.ptx"), "nvJitLinkAddData"));
+  HEADNORM_CHECK(
+      session.check(add_data_(session.handle, kPtxInput, ptx.c_str(), ptx.size() + 1, "kernel.ptx"), "nvJitLinkAddData"));
   HEADNORM_CHECK(session.check(complete_(session.handle), "nvJitLinkComplete"));
   std::size_t bytes = 0;
   HEADNORM_CHECK(session.check(cubin_size_(session.handle, &bytes), "nvJitLinkGetLinkedCubinSize"));

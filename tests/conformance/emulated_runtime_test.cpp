@@ -281,10 +281,10 @@ TEST_F(EmulatedRuntime, ImagesRunOnLaterArchitecturesUnlessTheyAreOfOneAlone) {
   const struct {
     const char *model, *target;
     bool runs;
-  } kCases[] = {{"a100", "sm_80", true},   {"a100", "sm_86", false},   {"h200", "sm_86", true},    {"h200", "sm_90a", true},
-                {"b200", "sm_90a", false}, {"b200", "sm_100a", true},  {"rtx5090", "sm_90", true}, {"rtx5090", "sm_100a", false},
-                {"b200", "sm_120", false}, {"rtx5090", "sm_120", true}, {"rtx3090", "sm_86", true}, {"rtx3090", "sm_80", true},
-                {"rtx3090", "sm_89", false}, {"l40s", "sm_86", true}, {"l40s", "sm_90", false}};
+  } kCases[] = {{"a100", "sm_80", true},     {"a100", "sm_86", false},    {"h200", "sm_86", true},    {"h200", "sm_90a", true},
+                {"b200", "sm_90a", false},   {"b200", "sm_100a", true},   {"rtx5090", "sm_90", true}, {"rtx5090", "sm_100a", false},
+                {"b200", "sm_120", false},   {"rtx5090", "sm_120", true}, {"rtx3090", "sm_86", true}, {"rtx3090", "sm_80", true},
+                {"rtx3090", "sm_89", false}, {"l40s", "sm_86", true},     {"l40s", "sm_90", false}};
   for (const auto& c : kCases) {
     const auto on = emulated(c.model);
     const Plan plan = *make_plan(spec_, tuned_schedule(on->info().target), *parse_target(c.target));

@@ -68,7 +68,8 @@ struct LargeShape {
   std::int64_t stride, rows;
 };
 
-// Runs the blocks of the first and of the last rows alone, of rows that are zero but for the last, which is one. "" or what is wrong.
+// Runs the blocks of the first and of the last rows alone, of rows that are zero but for the last, which is one. "" or what is
+// wrong.
 std::string run_ends(const Plan& plan, const Artifact& artifact, const LargeShape& shape) {
   constexpr std::uint64_t kNearStart = std::uint64_t{1} << 20;
   const auto width = static_cast<std::uint64_t>(plan.spec.width);

@@ -62,8 +62,8 @@ class FakeDevice final : public Device {
   std::function<double(const Plan&)> time_us = [](const Plan&) { return 10.0; };
   FakeClock* clock = nullptr;
   std::int64_t copied_in_bytes = 0;
-  std::map<std::string, int> launches;                  // by schedule
-  std::vector<std::pair<std::string, void*>> measured;  // schedule and address of x, in order
+  std::map<std::string, int> launches;                      // by schedule
+  std::vector<std::pair<std::string, void*>> measured;      // schedule and address of x, in order
   std::vector<std::pair<const void*, std::size_t>> copied;  // address of the source and bytes, in order
 
  private:

@@ -1,4 +1,5 @@
-// Code for exactly one GPU: made once of a portable kernel, stored, and loaded in its place; on a driver that answers as it is told.
+// Code for exactly one GPU: made once of a portable kernel, stored, and loaded in its place; on a driver that answers as it is
+// told.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
