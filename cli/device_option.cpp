@@ -14,6 +14,7 @@
 #include "cli/text_option.h"
 #include "core/text.h"
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/nvjitlink.h"
 #include "runtime/host/host_device.h"
 
 namespace headnorm::cli {
@@ -171,14 +172,10 @@ LibraryState probe_nvrtc() {
 }
 
 LibraryState probe_nvjitlink() {
-  LibraryState state;
-  const Library library = open_library({"libnvJitLink.so.13", "libnvJitLink.so.12"}, state.reason);
-  state.found = library != nullptr;
-  if (!state.found) return state;
-  auto* get_version = symbol<int(unsigned*, unsigned*)>(library, "nvJitLinkVersion");
-  unsigned major = 0, minor = 0;
-  if (get_version != nullptr && get_version(&major, &minor) == 0) state.version = fmt::format("{}.{}", major, minor);
-  return state;
+  const auto library = cuda::NvJitLink::open(CudaDriverOptions().linkers);
+  if (!library.ok()) return {false, "", library.error().message};
+  const int version = (*library)->version();
+  return {true, fmt::format("{}.{}", version / 1000, version % 1000 / 10), ""};
 }
 
 }  // namespace headnorm::cli

@@ -30,11 +30,6 @@ std::string read_log(Handle handle, Status (*size_of)(Handle, std::size_t*), Sta
 
 }  // namespace
 
-std::span<const std::string> nvjitlink_libraries() {
-  static const std::array<std::string, 2> names = {"libnvJitLink.so.13", "libnvJitLink.so.12"};
-  return names;
-}
-
 Result<std::shared_ptr<const NvJitLink>> NvJitLink::open(std::span<const std::string> libraries) {
   void* library = nullptr;
   for (const std::string& name : libraries) {

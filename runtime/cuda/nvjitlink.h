@@ -1,6 +1,8 @@
 // NvJitLink: CUDA's library that assembles PTX, opened at run time where it is installed; no driver and no GPU is needed.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,8 +43,5 @@ class NvJitLink {
   Status (*info_log_)(Handle, char*) = nullptr;
   int version_ = 0;
 };
-
-// Names under which CUDA 12 and 13 install it.
-std::span<const std::string> nvjitlink_libraries();
 
 }  // namespace headnorm::cuda

@@ -7,6 +7,7 @@ from support import ScratchTest
 
 from gpu_acceptance import npy, render
 from gpu_acceptance.budget import Budget
+from gpu_acceptance.peer_results import parse_spec, quantile, summarise
 from gpu_acceptance.results import PhaseResult, Run, State, finish, write_json, write_whole
 
 
@@ -126,6 +127,24 @@ class VerdictTest(ScratchTest):
         with self.assertRaises(TypeError):
             write_whole(path, None)
         self.assertEqual(path.read_text(encoding="utf-8"), "old")
+
+
+class PeerResultsTest(unittest.TestCase):
+    def test_a_ratio_is_that_of_the_rounds(self):
+        # The GPU is twice as slow in the last two of five rounds: the medians of the times would say something else.
+        ours, theirs = [10, 10, 10, 20, 20], [12, 30, 12, 24, 24]
+        rows, ratios = summarise({"headnorm": ours, "triton": theirs}, 1e6)
+        self.assertEqual(ratios, {"triton": 1.2})
+        self.assertEqual((rows["headnorm"]["median_us"], rows["headnorm"]["samples"]), (10, 5))
+        self.assertEqual(rows["triton"]["gb_per_s"], 1e6 / 24 / 1e3)
+
+    def test_quantiles(self):
+        self.assertEqual([quantile([3, 1, 2], fraction) for fraction in (0, 0.25, 0.5, 1)], [1, 1.5, 2, 3])
+
+    def test_specs_are_read(self):
+        text = "width=4096,head_size=256,x=bf16,y=bf16,weight=channel:bf16,eps=1e-06"
+        self.assertEqual(parse_spec(text), {"width": 4096, "head_size": 256, "eps": 1e-6, "dtype": "bf16", "fused": False})
+        self.assertTrue(parse_spec(text + ",residual=add:bf16,gate=seednorm,seed_heads=16")["fused"])
 
 
 FULL = {

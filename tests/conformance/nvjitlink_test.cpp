@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "generator/generator.h"
+#include "runtime/cuda/cuda_device.h"
 
 namespace headnorm {
 namespace {
@@ -16,7 +17,7 @@ constexpr int kCudaMachine = 190;  // EM_CUDA
 class NvJitLinkTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto library = cuda::NvJitLink::open(cuda::nvjitlink_libraries());
+    auto library = cuda::NvJitLink::open(CudaDriverOptions().linkers);
     if (!library.ok()) GTEST_SKIP() << library.error().message;
     library_ = *library;
   }
