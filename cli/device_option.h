@@ -48,5 +48,6 @@ struct LibraryState {
 };
 LibraryState probe_cuda_driver();
 LibraryState probe_nvrtc();
+LibraryState probe_nvjitlink();
 
 }  // namespace headnorm::cli

@@ -90,6 +90,7 @@ class DoctorVerb final : public Verb {
         find_host(),
         find_library("libcuda", probe_cuda_driver(), "only needed to run on a GPU: install the NVIDIA driver"),
         find_library("nvrtc", probe_nvrtc(), "not needed by this version"),
+        find_library("nvjitlink", probe_nvjitlink(), "not needed: kernels stay PTX, which the driver compiles when it loads them"),
         find_emulator(),  // after libcuda: once loaded, the loader takes it for a library of that name
         find_ptxas(context.environment),
         find_database(database_, context),

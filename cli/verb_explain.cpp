@@ -15,6 +15,7 @@
 #include "cli/verb.h"
 #include "core/artifact.h"
 #include "generator/generator.h"
+#include "tuner/device_copy.h"
 #include "tuner/host_copy.h"
 
 namespace headnorm::cli {
@@ -25,30 +26,34 @@ constexpr std::int64_t kDefaultRows = 4096;
 constexpr std::int64_t kCopiedBytes = std::int64_t{256} << 20;
 constexpr int kCopies = 5;
 
-// This machine, with the bandwidth of a plain copy measured now.
-Result<RooflineDevice> measure_host(const DeviceOption& option) {
+// This machine or its GPU, with the bandwidth of a plain copy measured now.
+Result<RooflineDevice> measure_copy(const DeviceOption& option) {
   HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(option));
   const DeviceInfo& info = device->info();
-  HEADNORM_TRY(const std::unique_ptr<CopyReference> copy, make_host_copy(info, CachePolicy::cold, kCopiedBytes));
+  const bool is_host = info.target.kind == TargetKind::host;
+  HEADNORM_TRY(const std::unique_ptr<CopyReference> copy, is_host ? make_host_copy(info, CachePolicy::cold, kCopiedBytes)
+                                                                  : make_device_copy(*device, CachePolicy::cold, kCopiedBytes));
   std::vector<double> times_us;
   for (int i = 0; i < kCopies; ++i) {
     HEADNORM_TRY(const double time_us, copy->measure_us(kCopiedBytes));
     times_us.push_back(time_us);
   }
   const double gb_per_s = static_cast<double>(kCopiedBytes) / summarise(times_us).median_us / 1e3;
-  return RooflineDevice{.name = "host",
-                        .title = fmt::format("{}, {} threads", info.name, info.units),
+  return RooflineDevice{.name = info.id,
+                        .title = fmt::format("{}, {} {}", info.name, info.units, is_host ? "threads" : "multiprocessors"),
                         .gb_per_s = gb_per_s,
-                        .source = "a plain copy on this machine, measured now"};
+                        .source = fmt::format("a plain copy on {}, measured now", is_host ? "this machine" : "this GPU")};
 }
 
-bool is_emulator(const std::string& device) { return device.substr(0, device.find(':')) == "emulator"; }
+std::string kind_of(const std::string& device) { return device.substr(0, device.find(':')); }
+bool is_emulator(const std::string& device) { return kind_of(device) == "emulator"; }
 
-// "host", "model:h200", or all that need no measuring.
-Result<std::vector<RooflineDevice>> choose_devices(const std::optional<std::string>& text, const DeviceOption& host) {
+// "host", "cuda:0", "model:h200", or all that need no measuring.
+Result<std::vector<RooflineDevice>> choose_devices(const std::optional<std::string>& text,
+                                                   const std::optional<std::string>& threads) {
   if (!text || is_emulator(*text)) return device_models();
-  if (*text == "host") {
-    HEADNORM_TRY(const RooflineDevice device, measure_host(host));
+  if (*text == "host" || kind_of(*text) == "cuda") {
+    HEADNORM_TRY(const RooflineDevice device, measure_copy({.device = *text, .threads = threads}));
     return std::vector{device};
   }
   std::vector<std::string> names;
@@ -57,7 +62,7 @@ Result<std::vector<RooflineDevice>> choose_devices(const std::optional<std::stri
     if (*text == names.back()) return std::vector{device};
   }
   return user_error(fmt::format("explain has no peak rates of device '{}'", *text),
-                    suggestion(*text, names) + fmt::format("use {} or host", fmt::join(names, ", ")));
+                    suggestion(*text, names) + fmt::format("use {}, host or cuda:0", fmt::join(names, ", ")));
 }
 
 std::string value_text(const Json& value) {
@@ -131,8 +136,8 @@ class ExplainVerb final : public Verb {
     plan_.declare(command);
     add_text_option(command, "--rows", rows_, "R", "row count of the totals (the preset's, or 4096)");
     add_text_option(command, "--device", device_, "MODEL",
-                    "a model ('model:h200') or host (the models); emulator:MODEL: to count on");
-    add_text_option(command, "--threads", host_.threads, "N", "threads of the host's copy (one per core)");
+                    "a model ('model:h200'), host or cuda:N (the models); emulator:MODEL: to count on");
+    add_text_option(command, "--threads", threads_, "N", "threads of the host's copy (one per core)");
     command.add_flag("--counters", counters_, "run a launch on an emulated GPU, and count");
     shape_.declare(command);
   }
@@ -147,8 +152,8 @@ class ExplainVerb final : public Verb {
     if (model && options.target == PlanOptions().target) options.target = fmt::format("sm_{}", emulator::device_model(*model).sm);
     HEADNORM_TRY(const AskedPlan asked, read_plan_options(shape.spec, options));
     HEADNORM_TRY(const std::int64_t rows, choose_rows(shape));
-    HEADNORM_CHECK(parse_threads(host_.threads));
-    HEADNORM_TRY(const std::vector<RooflineDevice> devices, choose_devices(device_, host_));
+    HEADNORM_CHECK(parse_threads(threads_));
+    HEADNORM_TRY(const std::vector<RooflineDevice> devices, choose_devices(device_, threads_));
     HEADNORM_TRY(const Work work, count_work(shape.spec));
     const Result<Plan> plan = make_plan(shape.spec, asked.schedule, asked.target);
     Report report;
@@ -194,8 +199,7 @@ class ExplainVerb final : public Verb {
 
   ShapeOptions shape_;
   PlanOptions plan_;
-  DeviceOption host_;
-  std::optional<std::string> rows_, device_;
+  std::optional<std::string> rows_, device_, threads_;
   bool counters_ = false;
 };
 

@@ -16,6 +16,7 @@
 #include "cli/verb.h"
 #include "core/text.h"
 #include "generator/generator.h"
+#include "tuner/device_copy.h"
 #include "tuner/host_copy.h"
 #include "tuner/tuner.h"
 
@@ -50,6 +51,14 @@ std::string progress_text(const TuneProgress& progress) {
 }
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// On the device itself: a copy elsewhere says nothing about it. An emulated device has no times to compare.
+std::function<Result<std::unique_ptr<CopyReference>>(std::int64_t)> copy_maker(Device& device, CachePolicy policy) {
+  if (device.info().kind == "emulator") return nullptr;
+  if (device.info().target.kind == TargetKind::gpu)
+    return [&device, policy](std::int64_t bytes) { return make_device_copy(device, policy, bytes); };
+  return [&device, policy](std::int64_t bytes) { return make_host_copy(device.info(), policy, bytes); };
+}
 
 class TuneVerb final : public Verb {
  public:
@@ -88,9 +97,7 @@ class TuneVerb final : public Verb {
               print_warning(context, text);
             },
     };
-    // A copy on the host says nothing about another device.
-    if (device->info().target.kind == TargetKind::host)
-      services.make_copy = [&](std::int64_t bytes) { return make_host_copy(device->info(), request.policy, bytes); };
+    services.make_copy = copy_maker(*device, request.policy);
     const Result<TuneReport> tuned = tune(request, services);
     line.clear();
     if (!tuned.ok()) return tuned.error();

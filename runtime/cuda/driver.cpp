@@ -69,6 +69,9 @@ Result<std::shared_ptr<const Driver>> Driver::open(const std::string& library) {
   if (driver->member == nullptr && missing == nullptr) missing = name;
   HEADNORM_CUDA_FUNCTIONS(HEADNORM_CUDA_LOAD)
 #undef HEADNORM_CUDA_LOAD
+#define HEADNORM_CUDA_LOAD(member, name, ...) driver->member = reinterpret_cast<decltype(driver->member)>(::dlsym(handle, name));
+  HEADNORM_CUDA_LINK_FUNCTIONS(HEADNORM_CUDA_LOAD)
+#undef HEADNORM_CUDA_LOAD
   if (missing != nullptr) return environment_error(fmt::format("{} has no function {}", library, missing), kInstallDriver);
   driver->last_fault_ = reinterpret_cast<const char* (*)()>(::dlsym(handle, "headnorm_emulator_last_fault"));
   HEADNORM_CHECK(driver->check(driver->init(0), "cuInit"));

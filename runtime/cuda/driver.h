@@ -30,8 +30,14 @@ class Driver {
     return error_of(status, what);
   }
 
+  // Whether it has the functions that link.
+  bool can_link() const {
+    return link_create != nullptr && link_add_data != nullptr && link_complete != nullptr && link_destroy != nullptr;
+  }
+
 #define HEADNORM_CUDA_MEMBER(member, name, ...) std::add_pointer_t<__VA_ARGS__> member = nullptr;
   HEADNORM_CUDA_FUNCTIONS(HEADNORM_CUDA_MEMBER)
+  HEADNORM_CUDA_LINK_FUNCTIONS(HEADNORM_CUDA_MEMBER)
 #undef HEADNORM_CUDA_MEMBER
 
  private:

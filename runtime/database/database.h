@@ -77,7 +77,8 @@ class Database {
   // Replaces a record of the same id, unless that one has better evidence. Errors here and of store_kernel: environment (not
   // written; also a warning, unless the database is read only), internal (nothing that could be read back).
   virtual Result<void> publish(const Record& record) = 0;
-  virtual Result<StoredKernel> store_kernel(const Artifact& artifact) = 0;
+  // `log`: of the assembler that made a cubin; kept in kernels/<key>.json for people to read.
+  virtual Result<StoredKernel> store_kernel(const Artifact& artifact, const std::string& log = {}) = 0;
   // The artifact if its files are there and whole, and this user's own kernels/<key>.json names the same one; none otherwise.
   virtual Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) = 0;
   // By Artifact::key, for kernels compiled on a miss: kernels/<key>.json names the hash.

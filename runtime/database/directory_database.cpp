@@ -168,9 +168,9 @@ void DirectoryDatabase::write_index() {
   if (!done.ok()) warn("index", done.error());
 }
 
-Result<StoredKernel> DirectoryDatabase::store_kernel(const Artifact& artifact) {
+Result<StoredKernel> DirectoryDatabase::store_kernel(const Artifact& artifact, const std::string& log) {
   HEADNORM_CHECK(check_writable());
-  Result<StoredKernel> stored = kernel_files_->store(*ops_, artifact);
+  Result<StoredKernel> stored = kernel_files_->store(*ops_, artifact, log);
   if (!stored.ok()) warn("write", stored.error());
   if (stored.ok()) keep_to_limit(static_cast<std::int64_t>(artifact.bytes.size()));
   return stored;

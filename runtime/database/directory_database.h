@@ -29,7 +29,7 @@ class DirectoryDatabase final : public Database {
   Result<std::vector<Record>> list(std::vector<Damage>* damage) override;
   Result<Lookup> look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) override;
   Result<void> publish(const Record& record) override;
-  Result<StoredKernel> store_kernel(const Artifact& artifact) override;
+  Result<StoredKernel> store_kernel(const Artifact& artifact, const std::string& log) override;
   Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) override;
   Result<std::optional<Artifact>> find_kernel(const std::string& artifact_key) override;
   void warn(const std::string& kind, const std::string& message) override;

@@ -18,7 +18,8 @@ class KernelFiles {
   // `kernels` must be of Trust::code and outlive this.
   explicit KernelFiles(const Directory& kernels) : kernels_(kernels) {}
 
-  Result<StoredKernel> store(FileOps& ops, const Artifact& artifact) const;
+  // `log` is kept with a cubin.
+  Result<StoredKernel> store(FileOps& ops, const Artifact& artifact, const std::string& log) const;
 
   // None if absent. Errors: why it is passed over.
   Result<std::optional<Artifact>> find(const std::string& artifact_key) const;

@@ -15,7 +15,7 @@ namespace {
 
 using fixtures::FakeDriver;
 
-const CudaDriverOptions kFake{HEADNORM_FAKE_DRIVER, "cuda"};
+const CudaDriverOptions kFake{HEADNORM_FAKE_DRIVER, "cuda", {}, {}};
 
 KernelSpec small_spec() {
   KernelSpec spec;
@@ -337,6 +337,24 @@ TEST_F(CudaDeviceTest, MeasuresBetweenEventsBehindAHold) {
     driver_->fail = {{function, 999}};
     EXPECT_FALSE(device_->measure_us(*kernel, arguments(10)).ok()) << function;
   }
+}
+
+TEST_F(CudaDeviceTest, MeasuresCopiesBetweenEventsBehindAHold) {
+  auto from = device_->allocate(512), to = device_->allocate(512);
+  ASSERT_TRUE(from.ok() && to.ok());
+  const std::string content(512, 'c');
+  ASSERT_TRUE(device_->copy_in(from->address(), content.data(), content.size()).ok());
+  const auto time = device_->measure_copy_us(to->address(), from->address(), 512);
+  ASSERT_TRUE(time.ok()) << time.error().message;
+  EXPECT_NEAR(*time, 25.0, 0.01);
+  std::string copied(512, ' ');
+  ASSERT_TRUE(device_->copy_out(copied.data(), to->address(), copied.size()).ok());
+  EXPECT_EQ(copied, content);
+  EXPECT_EQ(driver_->launches.size(), 1u);  // the hold
+  driver_->fail = {{"cuMemcpyDtoDAsync_v2", 999}};
+  const auto failed = device_->measure_copy_us(to->address(), from->address(), 512);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().message.find("cuMemcpyDtoDAsync of 512 bytes"), std::string::npos) << failed.error().message;
 }
 
 // A graph capture sees launches alone: what would load is refused while it goes on.
