@@ -20,6 +20,7 @@ class Verb {
   virtual Result<Report> run(const Context& context) = 0;
 };
 
+std::unique_ptr<Verb> make_calibrate_verb();
 std::unique_ptr<Verb> make_completion_verb();
 std::unique_ptr<Verb> make_db_verb();
 std::unique_ptr<Verb> make_devices_verb();

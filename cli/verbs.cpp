@@ -40,6 +40,10 @@ constexpr VerbEntry kVerbs[] = {
      "  headnorm verify --grid standard\n"
      "  headnorm verify --preset dit-xl-2 --rows 1,64",
      make_verify_verb},
+    {"calibrate", "fit a cost model to measured times",
+     "  headnorm calibrate --device model:h200 --db tuned -o my-h200.json\n"
+     "  headnorm tune --preset wide-vit-4096 --device model:my-h200.json",
+     make_calibrate_verb},
     {"completion", "a script that completes headnorm's command lines in a shell",
      "  source <(headnorm completion bash)\n"
      "  headnorm completion zsh > ~/.zfunc/_headnorm\n"

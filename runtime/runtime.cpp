@@ -55,7 +55,8 @@ struct Entry {
   std::shared_ptr<const LoadedKernel> kernel;
 };
 LaunchReport make_report(const Lookup& lookup) {
-  return {lookup.served, lookup.schedule, lookup.record ? RecordId(lookup.record->id) : RecordId()};
+  return {lookup.served, lookup.schedule, lookup.record ? RecordId(lookup.record->id) : RecordId(),
+          std::make_shared<const std::string>(describe(lookup))};
 }
 
 // Owns the entry only where it is not in the map.
@@ -99,17 +100,21 @@ struct Runtime::State {
   Result<Entry> load(const KernelSpec& spec, const LaunchReport& report, const std::string& stored_by, Reach reach) {
     HEADNORM_TRY(const Plan plan, make_plan(spec, report.schedule, device.info().target));
     HEADNORM_TRY(auto kernel, reach == Reach::memory ? cache.find(plan) : cache.get(plan, stored_by));
-    return Entry{{report.served, plan.schedule, report.record}, stored_by, std::move(kernel)};
+    return Entry{{report.served, plan.schedule, report.record, report.from}, stored_by, std::move(kernel)};
   }
 
   LaunchReport default_report(const KernelSpec& spec) const {
-    return {Served::fallback, default_schedule(spec, device.info().target), RecordId()};
+    Lookup nothing;
+    nothing.schedule = default_schedule(spec, device.info().target);
+    return make_report(nothing);
   }
 
   Result<Lookup> look_up(const KernelSpec& canonical, std::int64_t rows) {
     if (const RecordIndex* index = warmed.load(std::memory_order_acquire)) return index->look_up(canonical, rows, device.info());
     if (database != nullptr) return database->look_up(canonical, rows, device.info());
-    return Lookup{Served::fallback, default_schedule(canonical, device.info().target), std::nullopt};
+    Lookup nothing;
+    nothing.schedule = default_schedule(canonical, device.info().target);
+    return nothing;
   }
 
   // The best schedule known; the default where its kernel cannot be had.
@@ -208,7 +213,7 @@ Result<WarmReport> Runtime::warm(Database& table, std::string_view expected_dige
   std::set<const LoadedKernel*> kernels;
   for (const Record& record : records) {
     HEADNORM_TRY(const Lookup lookup, index.look_up(record.spec, record.rows, state_->device.info()));
-    if (!lookup.record || lookup.record->id != record.id) continue;  // another device's, or passed over for a better one
+    if (!lookup.record || lookup.record->id != record.id || lookup.served == Served::other_device) continue;
     ++report.records;
     if (const Result<void> warmed = state_->warm_record(record, kernels); !warmed.ok())
       report.missing.push_back({record.id, warmed.error()});

@@ -32,6 +32,7 @@ struct LaunchReport {
   Served served = Served::fallback;
   Schedule schedule;
   RecordId record;
+  std::shared_ptr<const std::string> from;  // where the schedule comes from, in words (describe)
 };
 
 // What came of warm().

@@ -27,6 +27,7 @@ INSIDE = {
     "runtime/c_api/full": ["core", "generator", "runtime/c_api"],
     "tuner": ["core", "runtime"],
     "cli": EVERYTHING,
+    "tuning_db": EVERYTHING,
     "bench": EVERYTHING,
     "tests": EVERYTHING,
     "examples": EVERYTHING,
@@ -38,7 +39,7 @@ OUTSIDE = {
     "llvm-c": ["generator/backend"],
     "nlohmann": ["runtime", "tuner", "cli", "tests", "bench"],
     "sodium": ["core"],
-    "CLI": ["cli", "examples"],
+    "CLI": ["cli", "examples", "tuning_db"],
     "gtest": ["tests"],
     "gmock": ["tests"],
 }

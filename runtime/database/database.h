@@ -24,20 +24,35 @@ namespace headnorm {
 
 // How a look-up was answered, in order of preference.
 enum class Served : std::uint8_t {
-  exact,         // a measured record of this spec, rows and device
-  nearest_rows,  // another row count of this spec (measured, within a factor of 4)
-  predicted,     // a predicted record of this spec and rows
-  far_rows,      // another row count, beyond a factor of 4
-  other_shape,   // a record of another width with the same options; its schedule is legal for this spec
-  fallback,      // default_schedule; text "default"
+  exact,           // a measured record of this spec, rows and device
+  nearest_rows,    // another row count of this spec (measured, within a factor of 4)
+  predicted,       // a predicted record of this spec and rows
+  far_rows,        // another row count, beyond a factor of 4
+  predicted_rows,  // another row count of this spec, predicted
+  other_shape,     // a record of another width with the same options; its schedule is legal for this spec
+  other_device,    // a record of another device of the same instruction set
+  fallback,        // default_schedule; text "default"
 };
-const char* to_text(Served served);  // "exact", "nearest_rows", "predicted", "nearest_rows", "other_shape", "default"
+// "exact", "nearest_rows", "predicted", "nearest_rows", "nearest_rows", "other_shape", "other_device", "default".
+const char* to_text(Served served);
+
+// Whose record it is.
+enum class Origin : std::uint8_t {
+  user,     // of the directory
+  shipped,  // of the tables that come with headnorm (runtime/database/shipped_tables.h)
+};
+const char* to_text(Origin origin);
 
 struct Lookup {
   Served served = Served::fallback;
   Schedule schedule;             // legal for the spec and the device's target
   std::optional<Record> record;  // none for fallback
+  Origin origin = Origin::user;  // of the record
 };
+
+// Where the schedule comes from, in words: "measured on NVIDIA H200 at 4096 rows", "predicted by a cost model for NVIDIA H200 at 64
+// rows, shipped with headnorm", "the default: nothing is known of this shape".
+std::string describe(const Lookup& lookup);
 
 // What `db check` found wrong, or what a look-up passed over.
 struct Damage {
@@ -70,8 +85,9 @@ class Database {
   virtual const std::filesystem::path& directory() const = 0;
   virtual Result<std::optional<Record>> find(const std::string& id) = 0;                // none if absent or damaged
   virtual Result<std::vector<Record>> list(std::vector<Damage>* damage = nullptr) = 0;  // sorted by spec text, rows, device
-  // Never serves a record of another device (kind, name, target, units). Only the first call reads all records; a later one costs
-  // a system call unless a record was published or removed since. Errors (user): an illegal spec, negative rows.
+  // A record of another device (kind, name, target, units) is served as other_device and never as anything else. Only the first
+  // call reads all records; a later one costs a system call unless a record was published or removed since. Errors (user): an
+  // illegal spec, negative rows.
   virtual Result<Lookup> look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) = 0;
 
   // Replaces a record of the same id, unless that one has better evidence. Errors here and of store_kernel: environment (not

@@ -59,8 +59,9 @@ struct Record {
   CandidateCounts candidates;
   std::string search;  // "exhaustive", "random"
   std::uint64_t seed = 0;
-  std::string created;  // UTC, ISO 8601
-  std::string tool;     // "headnorm 0.1.0"
+  std::string created;     // UTC, ISO 8601
+  std::string tool;        // "headnorm 0.1.0"
+  std::string provenance;  // in words, of what was not measured here and now: the model, how registers were known; may be empty
   StoredKernel kernel;
 
   double gb_per_s() const { return time.median_us > 0 ? static_cast<double>(bytes) / time.median_us / 1e3 : 0; }

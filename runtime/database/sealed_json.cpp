@@ -66,8 +66,10 @@ std::string compact(const Json& object) { return object.dump(-1, ' ', false, Jso
 
 }  // namespace
 
+void seal(Json& object) { object[kSeal] = sha256_hex(compact(object)); }
+
 std::string write(Json object) {
-  object[kSeal] = sha256_hex(compact(object));
+  seal(object);
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -137,6 +139,12 @@ Result<double> Reader::number(const char* name) {
 Result<const Json*> Reader::object(const char* name) {
   HEADNORM_TRY(const Json* value, field(name));
   if (!value->is_object()) return wrong(name, "is not an object");
+  return value;
+}
+
+Result<const Json*> Reader::array(const char* name) {
+  HEADNORM_TRY(const Json* value, field(name));
+  if (!value->is_array()) return wrong(name, "is not a list");
   return value;
 }
 

@@ -21,6 +21,8 @@ inline constexpr int kMaxDepth = 8;
 
 // The object with its seal, indented, with a final newline. Bytes that are not UTF-8 are replaced.
 std::string write(Json object);
+// Adds the seal alone, for a writer with a layout of its own.
+void seal(Json& object);
 
 // The object without its seal. Refuses: more than kMaxBytes, deeper nesting than kMaxDepth, a key given twice, NUL characters, what
 // is not JSON or not an object, and a missing or wrong seal.
@@ -37,7 +39,10 @@ class Reader {
   Result<std::uint64_t> unsigned_integer(const char* name);
   Result<double> number(const char* name);         // finite, at least 0
   Result<const Json*> object(const char* name);    // never null
+  Result<const Json*> array(const char* name);     // never null
   Result<const Json*> optional(const char* name);  // null if the field is null
+
+  bool has(const char* name) const { return object_.contains(name); }
 
   Result<void> finish() const;
 

@@ -331,7 +331,7 @@ TEST_F(EmulatedRuntime, TheSameNameWithAnotherNumberOfMultiprocessorsIsAnotherDe
   Runtime runtime(*on, db.get(), backend_.get());
   const auto report = runtime.prepare(spec_, kRows);
   ASSERT_TRUE(report.ok()) << report.error().message;
-  EXPECT_EQ(report->served, Served::fallback);
+  EXPECT_EQ(report->served, Served::other_device);
 }
 
 TEST_F(EmulatedRuntime, PtxNewerThanTheDriverIsAnErrorWithBothVersions) {
