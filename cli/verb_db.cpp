@@ -1,4 +1,4 @@
-// db: what a database holds, and whether it is whole.
+// db: what a database holds, whether it is whole, and what others add to it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cli/database_option.h"
+#include "cli/db_merge.h"
 #include "cli/record_json.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -28,8 +29,15 @@ class DbVerb final : public Verb {
     show_ = declare_part(command, "show", "one record in full");
     show_->add_option("record", record_, "a record's id, or the beginning of one")->type_name("ID");
     check_ = declare_part(command, "check", "reads every file; exit code 1 if any is damaged");
+    merge_ = declare_part(command, "merge", "takes in the better records of other databases: all of them, or none");
+    merge_->add_option("other", others_, "directories of databases")->type_name("DIR");
+    import_ = declare_part(command, "import", "takes in files that export wrote, as merge does");
+    import_->add_option("file", files_, "the files, each with its FILE.meta.json beside it (csv: without)")->type_name("FILE");
+    import_->add_option("--format", format_, "what they are")->type_name("csv|kernel-tuner-cache|t4");
+    diff_ = declare_part(command, "diff", "records that one of two databases lacks, or has otherwise");
+    diff_->add_option("directory", pair_, "the two directories")->type_name("DIR");
     // Accepted, and refused with the reason.
-    for (const char* name : {"repair", "gc", "merge", "diff"}) {
+    for (const char* name : {"repair", "gc"}) {
       later_.push_back(command.add_subcommand(name, "later")->group(""));
       later_.back()->allow_extras();
     }
@@ -39,10 +47,13 @@ class DbVerb final : public Verb {
     for (const CLI::App* later : later_) {
       if (later->parsed())
         return user_error(fmt::format("db {} is not in this version (headnorm {})", later->get_name(), HEADNORM_VERSION),
-                          "use db list, db show or db check");
+                          "use db list, show, check, merge, import or diff");
     }
+    if (diff_->parsed()) return diff(context);
+    if (merge_->parsed() || import_->parsed()) return take_in(context);
     if (!list_->parsed() && !show_->parsed() && !check_->parsed())
-      return user_error("db is given nothing to do", "use db list, db show ID or db check");
+      return user_error("db is given nothing to do",
+                        "use db list, db show ID, db check, db merge DIR, db import FILE or db diff A B");
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::read));
     Report report;
     report.document["directory"] = database->directory().string();
@@ -56,6 +67,19 @@ class DbVerb final : public Verb {
     part->add_flag("--json", json_, "one JSON document on standard output");
     database_.declare(*part);
     return part;
+  }
+
+  Result<Report> diff(const Context& context) const {
+    if (pair_.size() != 2)
+      return user_error(fmt::format("db diff is given {} databases, not two", pair_.size()), "give the directories of two");
+    return diff_databases(pair_[0], pair_[1], context);
+  }
+
+  Result<Report> take_in(const Context& context) const {
+    if (import_->parsed() && format_.empty())
+      return user_error("db import is given no --format", "give --format csv, kernel-tuner-cache or t4");
+    HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::write));
+    return merge_->parsed() ? merge_databases(others_, *database, context) : import_files(format_, files_, *database);
   }
 
   Result<Report> list(Database& database, Report report) const {
@@ -123,9 +147,10 @@ class DbVerb final : public Verb {
   }
 
   DatabaseOption database_;
-  CLI::App *list_ = nullptr, *show_ = nullptr, *check_ = nullptr;
+  CLI::App *list_ = nullptr, *show_ = nullptr, *check_ = nullptr, *merge_ = nullptr, *import_ = nullptr, *diff_ = nullptr;
   std::vector<CLI::App*> later_;
-  std::string record_;
+  std::string record_, format_;
+  std::vector<std::string> others_, files_, pair_;
   bool json_ = false;  // read from the command line as a whole
 };
 

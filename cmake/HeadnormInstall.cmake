@@ -20,7 +20,7 @@ headnorm_install(runtime headnorm_core headnorm_database headnorm_runtime)
 headnorm_install_headers(core artifact.h codegen_backend.h digest.h dtype.h kernel_spec.h launch_abi.h plan.h result.h schedule.h target.h)
 headnorm_install_headers(runtime device.h executor.h headnorm.h kernel_cache.h runtime.h)
 headnorm_install_headers(runtime/cuda cuda_device.h)
-headnorm_install_headers(runtime/database database.h record.h)
+headnorm_install_headers(runtime/database database.h merge.h record.h trial_log.h)
 
 if(HEADNORM_GENERATOR)
   headnorm_install(generator headnorm_program headnorm_algorithm headnorm_backend headnorm_generator)

@@ -16,6 +16,10 @@ const char* to_text(Evidence evidence) {
   return kNames[static_cast<int>(evidence)];
 }
 
+Result<Evidence> parse_evidence(std::string_view text) {
+  return text::parse_enum(text, "kind of evidence", std::array{Evidence::measured, Evidence::predicted, Evidence::emulated});
+}
+
 const char* to_text(CachePolicy policy) { return policy == CachePolicy::cold ? "cold" : "warm"; }
 
 Result<CachePolicy> parse_cache_policy(std::string_view text) {
@@ -168,8 +172,7 @@ Result<Plan> read_identity(Reader& fields, Record& record) {
 
 Result<void> read_evidence(Reader& fields, Record& record) {
   HEADNORM_TRY(const std::string evidence, fields.text("evidence"));
-  HEADNORM_TRY(record.evidence, text::parse_enum(evidence, "kind of evidence",
-                                                 std::array{Evidence::measured, Evidence::predicted, Evidence::emulated}));
+  HEADNORM_TRY(record.evidence, parse_evidence(evidence));
   HEADNORM_TRY(const Json* time, fields.object("time_us"));
   HEADNORM_TRY(record.time, read_time(*time));
   HEADNORM_TRY(record.bytes, fields.integer("bytes", 0, kMaxInteger));
