@@ -329,16 +329,16 @@ TEST(Import, HostileFilesAreRefused) {
   std::string changed = meta;
   changed.replace(changed.find("\"rows\": 4096"), 12, "\"rows\": 4095");
   EXPECT_TRUE(refuses(good, changed)) << "a record that was changed after it was sealed";
-  for (const char* time : {"-1", "0", "1e999", "null", "[]", "\"\""}) {
+  for (const char* time : {"-1", "0", "1e999", "null", "[]"}) {
     std::string text = good;
-    const std::size_t at = text.find("\"time\": 0.0"), end = text.find(',', at);
+    const std::size_t at = text.find("\"time\":0.0"), end = text.find(',', at);
     ASSERT_NE(at, std::string::npos);
-    text.replace(at, end - at, std::string("\"time\": ") + time);
-    EXPECT_FALSE(std::string(time) != "\"\"" && entries_from_kernel_tuner_cache(text, meta).ok()) << time;
+    text.replace(at, end - at, std::string("\"time\":") + time);
+    EXPECT_FALSE(entries_from_kernel_tuner_cache(text, meta).ok()) << time;
   }
   std::string illegal = good;
-  const std::size_t lanes = illegal.find("\"lanes\": ", illegal.find("\"cache\""));
-  illegal.replace(lanes, std::string("\"lanes\": ").size() + 1, "\"lanes\": 7");
+  const std::size_t lanes = illegal.find("\"lanes\":", illegal.find("\"cache\""));
+  illegal.replace(lanes, std::string("\"lanes\":").size() + 1, "\"lanes\":7");
   EXPECT_FALSE(entries_from_kernel_tuner_cache(illegal, meta).ok()) << "a schedule that is not legal";
 }
 

@@ -15,6 +15,7 @@ try:
     import duckdb
     import jsonschema
     import kernel_tuner
+    from constraint import FunctionConstraint
     from kernel_tuner import file_utils, integration
 except ImportError as missing:
     print(f"SKIPPED: {missing}")
@@ -35,22 +36,33 @@ def sidecar_of(path):
         return json.load(file)
 
 
+def check_winner(best, cache, schedule):
+    fields = dict(part.split("=") for part in schedule.split(","))
+    assert set(fields) <= set(cache["tune_params_keys"]), fields
+    for name in cache["tune_params_keys"]:
+        assert str(best[name]) == fields.get(name, "0" if isinstance(best[name], int) else "none"), (name, best, fields)
+
+
 def check_cache(path):
-    """Tunes in simulation mode on the cache; the best must be the record's schedule, and the file must stay as it is."""
+    """Tunes in simulation mode on the cache, with and without the configurations that failed; the best must be the record's schedule,
+    and the file must stay as it is."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     cache, meta = json.loads(text), sidecar_of(path)
+    entries, schedule = cache["cache"], meta["rows"][0]["schedule"]
+    failed = sum("__error__" in entry for entry in entries.values())
     results, environment = kernel_tuner.tune_cache(path, quiet=True)
-    assert len(results) == len(cache["cache"]), (len(results), len(cache["cache"]))
-    fields = dict(part.split("=") for part in meta["rows"][0]["schedule"].split(","))
-    best = environment["best_config"]
-    for name in cache["tune_params_keys"]:
-        assert str(best[name]) == fields.get(name, str(best[name])), (name, best, fields)
-    failed = [result for result in results if "__error__" in result]
-    assert len(failed) == sum("__error__" in entry for entry in cache["cache"].values())
+    assert len(results) == len(entries) - failed, (len(results), len(entries), failed)
+    check_winner(environment["best_config"], cache, schedule)
+    tried = FunctionConstraint(lambda *values: ",".join(str(value) for value in values) in entries)
+    results, environment = kernel_tuner.tune_kernel(
+        cache["kernel_name"], "", tuple(cache["problem_size"]), [], cache["tune_params"], restrictions=[tried], cache=path,
+        simulation_mode=True, quiet=True)
+    assert len(results) == len(entries) and sum("__error__" in result for result in results) == failed, (results, failed)
+    check_winner(environment["best_config"], cache, schedule)
     with open(path, encoding="utf-8") as file:
         assert file.read() == text, "simulation changed the file"
-    return meta["rows"][0]["complete"], len(failed)
+    return meta["rows"][0]["complete"], failed
 
 
 def check_t4(path):
@@ -64,7 +76,7 @@ def check_results(path, folder):
     results = integration.TuneResults(path)
     for row in results.data:
         size = tuple(int(part) for part in row["problem_size"].split("x"))
-        assert results.get_best_config(row["device_name"], size) == row["tunable_parameters"], row
+        assert results.get_best_config(row["device_name"], size)["tunable_parameters"] == row["tunable_parameters"], row
     header = os.path.join(folder, "targets.h")
     integration.create_device_targets(header, path)
     with open(header, encoding="utf-8") as file:
@@ -81,7 +93,7 @@ def check_parquet(path, folder):
     assert table.columns == rows[0], table.columns
     back = [[cell or "" for cell in row] for row in table.fetchall()]
     assert back == rows[1:], "cells changed"
-    typed = duckdb.sql(f"SELECT count(*), sum(rows), max(time_us_median) FROM '{path}'").fetchone()
+    typed = duckdb.sql(f"SELECT count(*), sum(rows), max(time_us_median) FROM '{path}'").fetchall()[0]
     assert typed[0] == len(rows) - 1 and typed[1] > 0 and typed[2] > 0, typed
 
 
