@@ -4,6 +4,8 @@
 //   DIR/index.json              derived from the records, for other programs; never read here, can be deleted
 //   DIR/kernels/<sha256>.<ext>  compiled code of this user, by the hash of its bytes
 //   DIR/kernels/<key>.json      the kernel of an artifact key, by that hash
+//   DIR/trials/<id>.json        what became of every candidate of a record's search; never served
+//   DIR/pending.json            a merge on its way into place; whoever opens the directory to write finishes it
 //   DIR/journal/<id>.jsonl      candidates of a search that was not finished (the tuner's)
 //
 // Files are published by writing a temporary beside them, syncing and renaming, so that readers see a whole file or none. A damaged
@@ -18,7 +20,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/database/merge.h"
 #include "runtime/database/record.h"
+#include "runtime/database/trial_log.h"
 
 namespace headnorm {
 
@@ -99,6 +103,15 @@ class Database {
   virtual Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) = 0;
   // By Artifact::key, for kernels compiled on a miss: kernels/<key>.json names the hash.
   virtual Result<std::optional<Artifact>> find_kernel(const std::string& artifact_key) = 0;
+
+  // The trials of a record, stored before it is published; found only while they belong to the record that is there. A kind of
+  // database that keeps none does nothing.
+  virtual Result<void> store_trials(const TrialLog& /*log*/) { return {}; }
+  virtual Result<std::optional<TrialLog>> find_trials(const Record& /*record*/) { return std::optional<TrialLog>(); }
+
+  // Takes every record that is_better than the one of its key here, or that has no match: all of them or, with an error, none. A
+  // process that is stopped in between leaves either nothing or a merge that the next one to open the database finishes.
+  virtual Result<MergeCounts> merge(const std::vector<MergeEntry>& entries);
 
   // Hands a message to DatabaseOptions::warn, unless one of this kind went there before.
   virtual void warn(const std::string& kind, const std::string& message) = 0;

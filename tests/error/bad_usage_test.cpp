@@ -23,7 +23,7 @@ const std::vector<BadUsage> kBadUsages = {
     {{}, 2, "user", "no verb", "--help"},
     {{"expain"}, 2, "user", "'expain' is not a verb", "did you mean 'explain'?"},
     {{"bench"}, 2, "user", "bench is not in this version", "--help"},
-    {{"export"}, 2, "user", "export is not in this version", "--help"},
+    {{"export"}, 2, "user", "--format is missing", "wisdom, t4"},
     {{"PRESETS"}, 2, "user", "'PRESETS' is not a verb", "--help"},
     {{""}, 2, "user", "", "--help"},
     {{"--db", "tuned", "db", "list"}, 2, "user", "headnorm does not know option '--db'", "--help"},

@@ -93,10 +93,15 @@ class FakeDatabase final : public Database {
   Result<StoredKernel> store_kernel(const Artifact& artifact, const std::string& log) override;
   Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) override;
   Result<std::optional<Artifact>> find_kernel(const std::string& artifact_key) override;
+  Result<void> store_trials(const TrialLog& log) override {
+    trials[log.record_id] = log;
+    return {};
+  }
   void warn(const std::string&, const std::string& message) override { warnings.push_back(message); }
   Result<std::vector<Damage>> check() override { return std::vector<Damage>(); }
 
   std::map<std::string, Record> records;
+  std::map<std::string, TrialLog> trials;
   std::vector<std::string> warnings;
 
  private:
