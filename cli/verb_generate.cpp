@@ -18,18 +18,15 @@
 namespace headnorm::cli {
 namespace {
 
-constexpr std::array kEmits = {"ptx", "object", "llvm", "asm", "program"};
+constexpr std::array kEmits = {"ptx", "cuda", "object", "llvm", "asm", "program"};
 
 Result<void> check_emit(const std::string& emit, const Target& target) {
   const bool gpu = target.kind == TargetKind::gpu;
-  if (emit == "cuda")
-    return user_error(fmt::format("--emit cuda is not in this version (headnorm {})", HEADNORM_VERSION),
-                      "use --emit ptx, which the driver loads without a compiler");
   if (std::ranges::find(kEmits, emit) == kEmits.end())
     return user_error(fmt::format("--emit does not know '{}'", emit),
                       suggestion(emit, {kEmits.begin(), kEmits.end()}) + fmt::format("use one of: {}", fmt::join(kEmits, ", ")));
-  if (emit == "ptx" && !gpu)
-    return user_error(fmt::format("--emit ptx is for GPUs, and {} is a host target", to_text(target)),
+  if ((emit == "ptx" || emit == "cuda") && !gpu)
+    return user_error(fmt::format("--emit {} is for GPUs, and {} is a host target", emit, to_text(target)),
                       "give a GPU, e.g. --target sm_80, or use --emit object");
   if (emit == "object" && gpu)
     return user_error(fmt::format("--emit object is for host targets, and {} is a GPU", to_text(target)),
@@ -42,6 +39,7 @@ Result<std::string> render(const Plan& plan, const std::string& emit) {
     HEADNORM_TRY(const program::Program program, build_program(plan.spec));
     return program::print(program);
   }
+  if (emit == "cuda") return render_cuda(plan);
   if (emit == "llvm") return render_listing(plan, Listing::llvm_ir);
   if (emit == "asm") return render_listing(plan, Listing::assembly);
   HEADNORM_TRY(Artifact artifact, make_llvm_backend()->compile(plan));

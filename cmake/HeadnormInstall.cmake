@@ -23,7 +23,7 @@ headnorm_install_headers(runtime/cuda cuda_device.h)
 headnorm_install_headers(runtime/database database.h record.h)
 
 if(HEADNORM_GENERATOR)
-  headnorm_install(generator headnorm_program headnorm_algorithm headnorm_backend headnorm_generator)
+  headnorm_install(generator headnorm_program headnorm_algorithm headnorm_cuda_c headnorm_backend headnorm_generator)
   headnorm_install_headers(generator generator.h)
   headnorm_install_headers(generator/program builder.h cost.h evaluate.h program.h)
   if(TARGET headnorm)
