@@ -47,6 +47,5 @@ struct LibraryState {
   std::string reason;   // why it was not found
 };
 LibraryState probe_cuda_driver();
-LibraryState probe_nvrtc();
 
 }  // namespace headnorm::cli

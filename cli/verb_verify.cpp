@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "cli/backend_option.h"
 #include "cli/device_option.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
@@ -96,6 +97,7 @@ class VerifyVerb final : public Verb {
     command.add_option("--seed", seed_, "of the random data (1)")->type_name("N");
     add_text_option(command, "--schedule", schedule_, "TEXT", "this schedule alone");
     device_.declare(command);
+    backend_.declare(command);
     shape_.declare(command);
   }
 
@@ -105,7 +107,8 @@ class VerifyVerb final : public Verb {
     HEADNORM_TRY(const std::vector<std::int64_t> rows, choose_rows(grid));
     HEADNORM_TRY(const std::int64_t seed, text::parse_integer(seed_, "--seed", "1"));
     HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(device_));
-    const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
+    HEADNORM_TRY(const std::unique_ptr<CodegenBackend> backend,
+                 make_backend(backend_, device->info().target.kind, context.environment));
     const InterruptScope interrupt;
     ProgressLine line(context);
     for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -183,6 +186,7 @@ class VerifyVerb final : public Verb {
 
   ShapeOptions shape_;
   DeviceOption device_;
+  BackendOption backend_;
   std::string grid_ = "standard", seed_ = "1";
   std::optional<std::string> rows_, schedule_;
   int cases_ = 0, failed_ = 0;

@@ -19,12 +19,11 @@ std::unique_ptr<CodegenBackend> make_llvm_backend();
 enum class Listing : std::uint8_t { llvm_ir, assembly };
 Result<std::string> render_listing(const Plan& plan, Listing listing);
 
-
 // A CUDA C file of a plan for a GPU: the kernel, a host function that launches it, and a self-test (docs/cuda-c.md).
 Result<std::string> render_cuda(const Plan& plan);
 
-// Compiles CUDA C to PTX by NVRTC, which is opened at run time. `library`: its path, or "" for what the loader finds and then CUDA's
-// usual places. Thread-safe. Error (environment): it is not there. compile: a target that is no GPU (user).
+// Compiles CUDA C to PTX by NVRTC, which is opened at run time. `library`: its path, or "" for what the loader finds and then
+// CUDA's usual places. Thread-safe. Error (environment): it is not there. compile: a target that is no GPU (user).
 Result<std::unique_ptr<CodegenBackend>> make_nvrtc_backend(const std::string& library = "");
 
 }  // namespace headnorm

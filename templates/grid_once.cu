@@ -1,1 +1,1 @@
-  const unsigned blocks = static_cast<unsigned>(tiles);
+  const unsigned blocks = static_cast<unsigned>(tiles{{times_cluster}});

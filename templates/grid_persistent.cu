@@ -5,5 +5,5 @@
   if (error == cudaSuccess)
     error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, {{entry}}, kBlockThreads, kDynamicSharedBytes);
   if (error != cudaSuccess) return error;
-  const long long most = static_cast<long long>(multiprocessors) * (resident > 0 ? resident : 1);
-  const unsigned blocks = static_cast<unsigned>(tiles < most ? tiles : most);
+  const long long most = static_cast<long long>(multiprocessors) * (resident > 0 ? resident : 1){{per_cluster}};
+  const unsigned blocks = static_cast<unsigned>(tiles < most ? tiles : most){{times_cluster}};

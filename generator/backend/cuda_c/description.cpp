@@ -44,11 +44,14 @@ std::string render_description(const Plan& plan) {
   text += "\n// formula\n";
   const auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("//   {:<14} {}\n", name, value); };
   line("u", u(spec) + (spec.has_residual() ? ", stored as residual_out" : ""));
-  line("inv_rms", fmt::format("1 / sqrt(sum(u * u) / {0} + {1}), over the {0} channels of each head", spec.head_size, number(spec.eps)));
+  line("inv_rms",
+       fmt::format("1 / sqrt(sum(u * u) / {0} + {1}), over the {0} channels of each head", spec.head_size, number(spec.eps)));
   if (spec.has_gate())
-    line("s", fmt::format("{}({}), over the {} channels of each seed head", to_text(spec.sigma), seed(spec), spec.width / spec.seed_heads));
+    line("s", fmt::format("{}({}), over the {} channels of each seed head", to_text(spec.sigma), seed(spec),
+                          spec.width / spec.seed_heads));
   line("y", y(spec));
-  if (spec.mode == Mode::safe_range) text += "//   The sums are taken of values scaled by powers of two, so that no square leaves f32.\n";
+  if (spec.mode == Mode::safe_range)
+    text += "//   The sums are taken of values scaled by powers of two, so that no square leaves f32.\n";
   text.pop_back();
   return text;
 }

@@ -47,14 +47,14 @@ void* open_library(const std::string& library, std::string& reason) {
 
 using Program = struct OpaqueProgram*;  // nvrtcProgram
 
-#define HEADNORM_NVRTC_FUNCTIONS(F)                                                                                       \
-  F(version, "nvrtcVersion", int*, int*)                                                                                  \
+#define HEADNORM_NVRTC_FUNCTIONS(F)                                                                                        \
+  F(version, "nvrtcVersion", int*, int*)                                                                                   \
   F(create_program, "nvrtcCreateProgram", Program*, const char*, const char*, int, const char* const*, const char* const*) \
-  F(destroy_program, "nvrtcDestroyProgram", Program*)                                                                     \
-  F(compile_program, "nvrtcCompileProgram", Program, int, const char* const*)                                             \
-  F(get_ptx_size, "nvrtcGetPTXSize", Program, std::size_t*)                                                               \
-  F(get_ptx, "nvrtcGetPTX", Program, char*)                                                                               \
-  F(get_log_size, "nvrtcGetProgramLogSize", Program, std::size_t*)                                                        \
+  F(destroy_program, "nvrtcDestroyProgram", Program*)                                                                      \
+  F(compile_program, "nvrtcCompileProgram", Program, int, const char* const*)                                              \
+  F(get_ptx_size, "nvrtcGetPTXSize", Program, std::size_t*)                                                                \
+  F(get_ptx, "nvrtcGetPTX", Program, char*)                                                                                \
+  F(get_log_size, "nvrtcGetProgramLogSize", Program, std::size_t*)                                                         \
   F(get_log, "nvrtcGetProgramLog", Program, char*)
 
 struct Nvrtc::Functions {

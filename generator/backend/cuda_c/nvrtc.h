@@ -16,7 +16,7 @@ class Nvrtc {
   static Result<std::shared_ptr<const Nvrtc>> open(const std::string& library);
 
   const std::string& version() const { return version_; }  // "13.0"
-  static std::string flags();                               // but for the target
+  static std::string flags();                              // but for the target
 
   // The PTX of a CUDA C text. May be called from several threads at once. Errors: NVRTC does not know the target (environment), or
   // does not take the text (internal); the message has its log.

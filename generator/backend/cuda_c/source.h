@@ -1,5 +1,5 @@
-// Renders a plan as a CUDA C file: one kernel of the launch ABI, named entry_name(plan), with a host function that launches it and a
-// self-test. It needs no header of ours, and for NVRTC none at all.
+// Renders a plan as a CUDA C file: one kernel of the launch ABI, named entry_name(plan), with a host function that launches it and
+// a self-test. It needs no header of ours, and for NVRTC none at all.
 #pragma once
 
 #include <string>

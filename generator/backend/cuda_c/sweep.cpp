@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 
 namespace headnorm::cuda_c {
 
@@ -18,14 +17,6 @@ using program::StepKind;
 using program::ValueId;
 
 namespace {
-
-bool over_group(const Plan& plan, Domain domain) {
-  return (domain == Domain::head ? plan.parts_per_head : plan.parts_per_seed) > 1;
-}
-
-const GpuReduction& reduction_of(const Plan& plan, Domain domain) {
-  return over_group(plan, domain) ? plan.gpu().over_group : plan.gpu().over_part;
-}
 
 std::string list(const std::vector<std::string>& names) {
   std::string text;
@@ -42,6 +33,8 @@ std::string turns(const std::string& end, std::int64_t count) {
 
 }  // namespace
 
+int staged_access_bytes(const Plan& plan, Operand operand) { return std::min(operand_access_bytes(plan, operand), 16); }
+
 std::int64_t waiting_bytes(const Plan& plan, Dtype dtype) {
   const GpuPlan& shape = plan.gpu();
   return shape.chunks * shape.vector_elements * shape.block_threads * size_bytes(dtype);
@@ -55,6 +48,16 @@ bool Sweeps::is_ahead(ValueId id) const { return std::find(ahead_.begin(), ahead
 
 std::string Sweeps::access_of(ValueId id) const {
   return fmt::format("{}, {}", type_name(at(id).dtype), operand_access_bytes(plan_, at(id).operand));
+}
+
+// With cache=stream: rows get theirs the last time that they are read, and when they are stored.
+Sweeps::Hint Sweeps::hint_of(ValueId id) const {
+  if (plan_.gpu_schedule().cache == CacheUse::plain) return {"", ""};
+  if (!is_row_operand(at(id).operand)) return {"_weight", ", weight_policy"};
+  for (ValueId later = id + 1; later < static_cast<ValueId>(program_.instructions.size()); ++later) {
+    if (at(later).op == Op::load && at(later).operand == at(id).operand && form(later).form != Form::none) return {"", ""};
+  }
+  return {"_row", ", row_policy"};
 }
 
 std::string Sweeps::vector_of(ValueId id) const {
@@ -106,8 +109,9 @@ void Sweeps::fetch_ahead(Ahead ahead) {
     const std::int64_t count = plan_.gpu().chunks;
     out_.line(fmt::format("Fetched<{}> {}_ahead{};", access_of(id), name, count > 1 ? "[kChunks]" : ""));
     if (count > 1) out_.directive("#pragma unroll");
-    out_.line(fmt::format("{}fetch<{}>({}_part, lane, {}, {}_ahead{});", count > 1 ? "for (int c = 0; c < kChunks; ++c) " : "",
-                          access_of(id), operand, count > 1 ? "c" : "0", name, count > 1 ? "[c]" : ""));
+    out_.line(fmt::format("{}fetch{}<{}>({}_part, lane, {}, {}_ahead{}{});", count > 1 ? "for (int c = 0; c < kChunks; ++c) " : "",
+                          hint_of(id).function, access_of(id), operand, count > 1 ? "c" : "0", name, count > 1 ? "[c]" : "",
+                          hint_of(id).argument));
   }
   if (!ahead_.empty()) out_.line("");
 }
@@ -201,10 +205,14 @@ std::vector<std::string> Sweeps::load_statements(const Step& step) const {
     if (at(id).op != Op::load || !is_element(id) || form(id).form == Form::none) continue;
     const std::string to = vector_of(id);
     const std::string chunk = plan_.gpu().chunks > 1 ? fmt::format("[{}]", chunk_) : "";
-    if (is_ahead(id))
+    if (plan_.gpu().stages > 0 && is_row_operand(at(id).operand))
+      lines.push_back(fmt::format("load_staged<{}, {}>({}_room, lane, {}, {});", type_name(at(id).dtype),
+                                  staged_access_bytes(plan_, at(id).operand), to_text(at(id).operand), chunk_, to));
+    else if (is_ahead(id))
       lines.push_back(fmt::format("unpack<{}>({}_ahead{}, {});", access_of(id), form(id).name, chunk, to));
     else
-      lines.push_back(fmt::format("load<{}>({}_part, lane, {}, {});", access_of(id), to_text(at(id).operand), chunk_, to));
+      lines.push_back(fmt::format("load{}<{}>({}_part, lane, {}, {}{});", hint_of(id).function, access_of(id),
+                                  to_text(at(id).operand), chunk_, to, hint_of(id).argument));
   }
   return lines;
 }
@@ -279,7 +287,11 @@ void Sweeps::element_statement(ValueId id) {
   const ValueForm& value = form(id);
   const bool is_declared = value.form == Form::variable && !value.in_place;
   const std::string text = render_operation(at(id), [this](ValueId argument) { return text_of(argument); });
-  out_.statement(fmt::format("{}{} = {};", !is_declared ? "" : value.is_overwritten ? "float " : "const float ", text_of(id), text),
+  out_.statement(fmt::format("{}{} = {};",
+                             !is_declared           ? ""
+                             : value.is_overwritten ? "float "
+                                                    : "const float ",
+                             text_of(id), text),
                  comment_of(id));
 }
 
@@ -301,8 +313,8 @@ void Sweeps::store_chunk(const Step& step) {
     if (at(id).op != Op::store) continue;
     const ValueId value = at(id).arguments[0];
     const bool is_rounded = at(id).dtype != Dtype::f32 && form(value).rounded_to == at(id).dtype;
-    out_.line(fmt::format("store<{}{}>({}_part, lane, {}, {});", access_of(id), is_rounded ? ", Rounded::yes" : "",
-                          to_text(at(id).operand), chunk_, vector_of(value)));
+    out_.line(fmt::format("store<{}{}>({}_part, lane, {}, {}{});", access_of(id), is_rounded ? ", Rounded::yes" : "",
+                          to_text(at(id).operand), chunk_, vector_of(value), hint_of(id).argument));
   }
 }
 
@@ -318,7 +330,7 @@ void Sweeps::chunks(const Step& step) {
 // Turns of whole batches, and what is left.
 void Sweeps::loop(const Step& step) {
   const std::int64_t all = plan_.gpu().chunks, count = plan_.gpu().unroll;
-  const std::int64_t full = plan_.part_elements / (std::int64_t{plan_.gpu().lanes} * plan_.gpu().vector_elements);
+  const std::int64_t full = plan_.part_elements / plan_.gpu().chunk_elements();
   const std::int64_t turned = full / count * count;
   out_.directive("#pragma unroll 1");
   out_.open(turns(fmt::to_string(turned), count));
@@ -328,51 +340,6 @@ void Sweeps::loop(const Step& step) {
   out_.open("{");
   batch(step, {.count = all - turned, .first = fmt::to_string(turned)});
   out_.close();
-}
-
-void Sweeps::finish_sums(const Step& step) {
-  std::vector<ValueId> sums, shared;
-  for (ValueId id = step.begin; id < step.end; ++id) {
-    if (is_reduction(at(id).op) && form(id).form != Form::none) sums.push_back(id);
-  }
-  for (ValueId id : sums) {
-    const GpuReduction& reduction = reduction_of(plan_, at(id).domain);
-    const char* const kind = at(id).op == Op::reduce_max ? "max" : "sum";
-    if (reduction.shuffle_lanes > 1)
-      out_.line(fmt::format("{0} = warp_{1}<{2}>({0});", form(id).name, kind, reduction.shuffle_lanes));
-    if (reduction.partials > 1) shared.push_back(id);
-  }
-  if (!shared.empty()) share_sums(shared);
-}
-
-// The first thread of each run leaves its run's sum, then all threads add up what belongs to them.
-void Sweeps::share_sums(const std::vector<ValueId>& sums) {
-  std::map<int, std::vector<ValueId>> by_run;
-  for (ValueId id : sums) {
-    const GpuReduction& reduction = reduction_of(plan_, at(id).domain);
-    const std::int64_t partitions =
-        plan_.gpu().groups_per_block() * (over_group(plan_, at(id).domain) ? 1 : plan_.parts_per_group);
-    out_.line(fmt::format("__shared__ float {}_partials[{}];", form(id).name, partitions * reduction.partials));
-    by_run[reduction.shuffle_lanes].push_back(id);
-  }
-  if (plan_.gpu_schedule().grid == GridForm::persistent) out_.line("__syncthreads();  // the last tile's may still be read");
-  const bool has_idle_threads = has_threads_past_slots(plan_);
-  for (const auto& [run, ids] : by_run) {
-    std::string condition = run > 1 ? fmt::format("threadIdx.x % {} == 0", run) : "";
-    if (has_idle_threads) condition += condition.empty() ? "has_slot" : " && has_slot";
-    if (!condition.empty()) out_.open(fmt::format("if ({}) {{", condition));
-    for (ValueId id : ids)
-      out_.line(run > 1 ? fmt::format("{0}_partials[threadIdx.x / {1}] = {0};", form(id).name, run)
-                        : fmt::format("{0}_partials[threadIdx.x] = {0};", form(id).name));
-    if (!condition.empty()) out_.close();
-  }
-  out_.line("__syncthreads();");
-  for (ValueId id : sums) {
-    const char* const partition = over_group(plan_, at(id).domain) ? "slot / kPartsPerGroup" : "slot";
-    const char* const kind = at(id).op == Op::reduce_max ? "max" : "sum";
-    const int partials = reduction_of(plan_, at(id).domain).partials;
-    out_.line(fmt::format("{0} = block_{1}<{2}>({0}_partials + {3} * {2});", form(id).name, kind, partials, partition));
-  }
 }
 
 void Sweeps::title(const Step& step) {

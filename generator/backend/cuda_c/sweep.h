@@ -31,6 +31,11 @@ class Sweeps {
     bool is_whole = false;    // all of them are within the part
   };
 
+  struct Hint {
+    const char *function, *argument;  // "_row", ", row_policy"
+  };
+  Hint hint_of(program::ValueId id) const;  // of a load or store
+
   bool is_looped() const { return plan_.gpu_schedule().residency != Residency::registers; }
   bool is_first(const program::Step& step) const { return step.begin == 0; }
   const program::Instruction& at(program::ValueId id) const { return program_.instructions[static_cast<std::size_t>(id)]; }
@@ -53,6 +58,8 @@ class Sweeps {
   void accumulate(program::ValueId id);
   void store_chunk(const program::Step& step);
   void finish_sums(const program::Step& step);
+  void share_in_cluster(const program::Step& step, const std::vector<program::ValueId>& sums);
+  bool has_later_sums(const program::Step& step) const;
   void share_sums(const std::vector<program::ValueId>& sums);
 
   static std::string chunk_of(const Batch& batch);
@@ -72,12 +79,14 @@ class Sweeps {
   std::vector<ValueForm> forms_;
   Writer& out_;
   std::vector<program::ValueId> ahead_;
-  Batch batch_;       // being rendered
+  Batch batch_;        // being rendered
   std::string chunk_;  // number of the chunk being rendered: "0", "c", "first + c"
 };
 
 // Whether a block has threads for which the tile has no part.
 bool has_threads_past_slots(const Plan& plan);
+// Of an access to a staged operand in shared memory.
+int staged_access_bytes(const Plan& plan, Operand operand);
 // Bytes of shared memory that a value of all threads takes between the sweeps.
 std::int64_t waiting_bytes(const Plan& plan, Dtype dtype);
 

@@ -26,7 +26,8 @@ Result<std::string> fill(std::string_view name, std::string_view text, const std
   }
   const auto idle = std::find(used.begin(), used.end(), false);
   if (idle != used.end())
-    return internal_error(fmt::format("template {} has no slot '{}'", name, slots[static_cast<std::size_t>(idle - used.begin())].name));
+    return internal_error(
+        fmt::format("template {} has no slot '{}'", name, slots[static_cast<std::size_t>(idle - used.begin())].name));
   return filled;
 }
 

@@ -19,7 +19,9 @@ using program::ValueId;
 namespace {
 
 // What the text around a sweep's statements calls its own.
-constexpr const char* kReserved[] = {"lane", "slot", "has_slot", "tile", "part", "row", "rows", "stores", "first", "chunk", "c", "i"};
+constexpr const char* kReserved[] = {"lane",          "slot",  "has_slot", "tile",  "part",     "row",  "rows",
+                                     "stores",        "first", "chunk",    "c",     "i",        "rank", "row_policy",
+                                     "weight_policy", "stage", "phase",    "ahead", "copy_tile"};
 
 class Finder {
  public:

@@ -1,5 +1,5 @@
-// Values: how each value of a sweep program stands in the CUDA C of a plan: its name, and whether it is an array, a variable or only
-// a part of another's expression.
+// Values: how each value of a sweep program stands in the CUDA C of a plan: its name, and whether it is an array, a variable or
+// only a part of another's expression.
 #pragma once
 
 #include <string>
@@ -24,9 +24,9 @@ enum class Form : std::uint8_t {
 struct ValueForm {
   Form form = Form::none;
   std::string name;
-  int run = 0;                // elements: roundings of whole vectors in the sweep before it
-  bool in_place = false;      // takes the place of an argument that nothing else uses: the same variable or array
-  bool is_overwritten = false;  // a value that is in place of it follows
+  int run = 0;                    // elements: roundings of whole vectors in the sweep before it
+  bool in_place = false;          // takes the place of an argument that nothing else uses: the same variable or array
+  bool is_overwritten = false;    // a value that is in place of it follows
   Dtype rounded_to = Dtype::f32;  // vectors: all values are of this dtype
 };
 

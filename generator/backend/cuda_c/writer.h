@@ -26,9 +26,10 @@ class Writer {
     line(text);
     indent_ += 2;
   }
-  void close() {
+  void close() { end("}"); }
+  void end(std::string_view text) {
     indent_ -= 2;
-    line("}");
+    line(text);
   }
   std::string take() { return std::move(text_); }
 
