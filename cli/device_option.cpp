@@ -162,17 +162,6 @@ LibraryState probe_cuda_driver() {
   return state;
 }
 
-LibraryState probe_nvrtc() {
-  LibraryState state;
-  const Library library = open_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, state.reason);
-  state.found = library != nullptr;
-  if (!state.found) return state;
-  auto* get_version = symbol<int(int*, int*)>(library, "nvrtcVersion");
-  int major = 0, minor = 0;
-  if (get_version != nullptr && get_version(&major, &minor) == 0) state.version = fmt::format("{}.{}", major, minor);
-  return state;
-}
-
 LibraryState probe_nvjitlink() {
   const auto library = cuda::NvJitLink::open(CudaDriverOptions().linkers);
   if (!library.ok()) return {false, "", library.error().message};

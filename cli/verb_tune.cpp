@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "cli/assembler.h"
+#include "cli/backend_option.h"
 #include "cli/database_option.h"
 #include "cli/device_models.h"
 #include "cli/device_option.h"
@@ -68,6 +69,7 @@ class TuneVerb final : public Verb {
   void declare(CLI::App& command) override {
     add_text_option(command, "--rows", rows_, "R,R,...", "row counts to tune for (the preset's)");
     device_.declare(command);
+    backend_.declare(command);
     database_.declare(command);
     command.add_option("--search", search_, "every plan, or plans drawn at random (exhaustive)")->type_name("exhaustive|random");
     command.add_option("--budget", budget_, "time for all row counts together (60s)")->type_name("TIME");
@@ -83,7 +85,8 @@ class TuneVerb final : public Verb {
     HEADNORM_TRY(const Reference reference, make_reference(request.spec));
     HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(device_));
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::write));
-    const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
+    HEADNORM_TRY(const std::unique_ptr<CodegenBackend> backend,
+                 make_backend(backend_, device->info().target.kind, context.environment));
     const InterruptScope interrupt;
     ProgressLine line(context);
     TuneServices services{
@@ -169,6 +172,7 @@ class TuneVerb final : public Verb {
 
   ShapeOptions shape_;
   DeviceOption device_;
+  BackendOption backend_;
   DatabaseOption database_;
   std::optional<std::string> rows_;
   std::string search_ = "exhaustive", budget_ = "60s", seed_ = "1", policy_ = "cold";

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "cli/backend_option.h"
 #include "cli/device_option.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
@@ -120,6 +121,7 @@ class VerifyVerb final : public Verb {
     command.add_option("--seed", seed_, "of the random data (1)")->type_name("N");
     add_text_option(command, "--schedule", schedule_, "TEXT", "this schedule alone");
     device_.declare(command);
+    backend_.declare(command);
     shape_.declare(command);
   }
 
@@ -129,7 +131,8 @@ class VerifyVerb final : public Verb {
     HEADNORM_TRY(const std::vector<std::int64_t> rows, choose_rows(grid));
     HEADNORM_TRY(const std::int64_t seed, text::parse_integer(seed_, "--seed", "1"));
     HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(device_));
-    const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
+    HEADNORM_TRY(const std::unique_ptr<CodegenBackend> backend,
+                 make_backend(backend_, device->info().target.kind, context.environment));
     const InterruptScope interrupt;
     ProgressLine line(context);
     TimeEstimate estimate(specs);
@@ -209,6 +212,7 @@ class VerifyVerb final : public Verb {
 
   ShapeOptions shape_;
   DeviceOption device_;
+  BackendOption backend_;
   std::string grid_ = "standard", seed_ = "1";
   std::optional<std::string> rows_, schedule_;
   int cases_ = 0, failed_ = 0;

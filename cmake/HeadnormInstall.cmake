@@ -48,7 +48,7 @@ headnorm_pkg_config(headnorm-cxx "Runtime of headnorm, C++ API, static"
 if(HEADNORM_GENERATOR)
   headnorm_install(c_full headnorm_c_full)
   headnorm_pkg_config(headnorm-full "Runtime and compiler of headnorm, C API" "-lheadnorm_full")
-  headnorm_install(generator headnorm_program headnorm_algorithm headnorm_backend headnorm_generator)
+  headnorm_install(generator headnorm_program headnorm_algorithm headnorm_cuda_c headnorm_backend headnorm_generator)
   headnorm_install_headers(generator generator.h)
   headnorm_install_headers(generator/program builder.h cost.h evaluate.h program.h)
   if(TARGET headnorm)

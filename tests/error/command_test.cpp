@@ -361,10 +361,15 @@ TEST(Generate, WritesTheKernelAndHowToLaunchIt) {
 TEST(Generate, EveryEmitGoesToStandardOutput) {
   const Command command;
   const std::vector<std::pair<Words, std::string>> cases = {
-      {{"--target", "sm_80", "--emit", "ptx"}, ".target sm_80"},       {{"--target", "sm_90", "--emit", "asm"}, ".target sm_90"},
-      {{"--target", "x86-64-v3", "--emit", "asm"}, "headnorm_w512"},   {{"--target", "x86-64-v4", "--emit", "llvm"}, "define"},
-      {{"--target", "sm_80", "--emit", "program"}, "reduce_dot head"}, {{"--target", "x86-64", "--emit", "object"}, "\177ELF"},
-      {{"--target", "aarch64", "--emit", "object"}, "\177ELF"},        {{"--target", "aarch64", "--emit", "asm"}, "fmla"},
+      {{"--target", "sm_80", "--emit", "ptx"}, ".target sm_80"},
+      {{"--target", "sm_90", "--emit", "asm"}, ".target sm_90"},
+      {{"--target", "x86-64-v3", "--emit", "asm"}, "headnorm_w512"},
+      {{"--target", "x86-64-v4", "--emit", "llvm"}, "define"},
+      {{"--target", "sm_90", "--emit", "cuda"}, "sum_sq += u * u"},
+      {{"--target", "sm_80", "--emit", "program"}, "reduce_dot head"},
+      {{"--target", "x86-64", "--emit", "object"}, "\177ELF"},
+      {{"--target", "aarch64", "--emit", "object"}, "\177ELF"},
+      {{"--target", "aarch64", "--emit", "asm"}, "fmla"},
       {{"--target", "aarch64", "--emit", "llvm"}, "aarch64-unknown"},
   };
   for (const auto& [options, part] : cases) {
