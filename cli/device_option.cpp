@@ -14,6 +14,7 @@
 #include "cli/text_option.h"
 #include "core/text.h"
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/nvjitlink.h"
 #include "runtime/host/host_device.h"
 #include "tuner/cost_model/gpu_model.h"
 
@@ -79,7 +80,7 @@ Result<std::string> find_emulator() {
 // The stand-in learns which devices it has from its environment, as programs that are not ours tell it: one of each model.
 Result<CudaDriverOptions> emulator_driver() {
   HEADNORM_TRY(std::string library, find_emulator());
-  CudaDriverOptions options{std::move(library), "emulator", {}};
+  CudaDriverOptions options{.library = std::move(library), .kind = "emulator", .names = {}, .linkers = {}};
   for (emulator::Model model : emulator::all_models()) options.names.emplace_back(emulator::device_model(model).slug);
   ::setenv("HEADNORM_EMULATOR_DEVICES", fmt::format("{}", fmt::join(options.names, ",")).c_str(), 1);
   return options;
@@ -161,15 +162,11 @@ LibraryState probe_cuda_driver() {
   return state;
 }
 
-LibraryState probe_nvrtc() {
-  LibraryState state;
-  const Library library = open_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, state.reason);
-  state.found = library != nullptr;
-  if (!state.found) return state;
-  auto* get_version = symbol<int(int*, int*)>(library, "nvrtcVersion");
-  int major = 0, minor = 0;
-  if (get_version != nullptr && get_version(&major, &minor) == 0) state.version = fmt::format("{}.{}", major, minor);
-  return state;
+LibraryState probe_nvjitlink() {
+  const auto library = cuda::NvJitLink::open(CudaDriverOptions().linkers);
+  if (!library.ok()) return {false, "", library.error().message};
+  const int version = (*library)->version();
+  return {true, fmt::format("{}.{}", version / 1000, version % 1000 / 10), ""};
 }
 
 }  // namespace headnorm::cli

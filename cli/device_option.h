@@ -47,6 +47,6 @@ struct LibraryState {
   std::string reason;   // why it was not found
 };
 LibraryState probe_cuda_driver();
-LibraryState probe_nvrtc();
+LibraryState probe_nvjitlink();
 
 }  // namespace headnorm::cli

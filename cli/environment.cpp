@@ -22,6 +22,7 @@ Environment read_environment() {
   environment.tables = variable("HEADNORM_TABLES");
   environment.xdg_cache_home = variable("XDG_CACHE_HOME");
   environment.home = variable("HOME");
+  environment.nvrtc = variable("HEADNORM_NVRTC");
   environment.path = variable("PATH").value_or("");
   environment.stdout_is_terminal = isatty(STDOUT_FILENO) == 1;
   environment.stderr_is_terminal = isatty(STDERR_FILENO) == 1;

@@ -13,6 +13,7 @@ struct Environment {
   std::optional<std::string> tables;          // HEADNORM_TABLES
   std::optional<std::string> xdg_cache_home;  // XDG_CACHE_HOME
   std::optional<std::string> home;            // HOME
+  std::optional<std::string> nvrtc;           // HEADNORM_NVRTC
   std::string path;                           // PATH
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;

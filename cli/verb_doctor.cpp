@@ -43,6 +43,12 @@ Finding find_library(const char* name, const LibraryState& library, const char* 
   return {name, Finding::State::missing, library.reason, remedy};
 }
 
+Finding find_nvrtc(const Environment& environment) {
+  const Result<std::unique_ptr<CodegenBackend>> backend = make_nvrtc_backend(environment.nvrtc.value_or(""));
+  if (backend.ok()) return {"nvrtc", Finding::State::ok, (*backend)->identity(), ""};
+  return {"nvrtc", Finding::State::missing, backend.error().message, "only needed for --backend nvrtc: " + backend.error().remedy};
+}
+
 Finding find_emulator() {
   const Result<std::vector<DeviceInfo>> devices = list_emulated_devices();
   if (!devices.ok()) return {"emulator", Finding::State::missing, devices.error().message, devices.error().remedy};
@@ -100,7 +106,8 @@ class DoctorVerb final : public Verb {
         find_compiler(),
         find_host(),
         find_library("libcuda", probe_cuda_driver(), "only needed to run on a GPU: install the NVIDIA driver"),
-        find_library("nvrtc", probe_nvrtc(), "not needed by this version"),
+        find_nvrtc(context.environment),
+        find_library("nvjitlink", probe_nvjitlink(), "not needed: kernels stay PTX, which the driver compiles when it loads them"),
         find_emulator(),  // after libcuda: once loaded, the loader takes it for a library of that name
         find_ptxas(context.environment),
         find_database(database_, context),

@@ -17,6 +17,7 @@
 #include "cli/verb.h"
 #include "core/artifact.h"
 #include "generator/generator.h"
+#include "tuner/device_copy.h"
 #include "tuner/host_copy.h"
 
 namespace headnorm::cli {
@@ -27,30 +28,34 @@ constexpr std::int64_t kDefaultRows = 4096;
 constexpr std::int64_t kCopiedBytes = std::int64_t{256} << 20;
 constexpr int kCopies = 5;
 
-// This machine, with the bandwidth of a plain copy measured now.
-Result<RooflineDevice> measure_host(const DeviceOption& option) {
+// This machine or its GPU, with the bandwidth of a plain copy measured now.
+Result<RooflineDevice> measure_copy(const DeviceOption& option) {
   HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(option));
   const DeviceInfo& info = device->info();
-  HEADNORM_TRY(const std::unique_ptr<CopyReference> copy, make_host_copy(info, CachePolicy::cold, kCopiedBytes));
+  const bool is_host = info.target.kind == TargetKind::host;
+  HEADNORM_TRY(const std::unique_ptr<CopyReference> copy, is_host ? make_host_copy(info, CachePolicy::cold, kCopiedBytes)
+                                                                  : make_device_copy(*device, CachePolicy::cold, kCopiedBytes));
   std::vector<double> times_us;
   for (int i = 0; i < kCopies; ++i) {
     HEADNORM_TRY(const double time_us, copy->measure_us(kCopiedBytes));
     times_us.push_back(time_us);
   }
   const double gb_per_s = static_cast<double>(kCopiedBytes) / summarise(times_us).median_us / 1e3;
-  return RooflineDevice{.name = "host",
-                        .title = fmt::format("{}, {} threads", info.name, info.units),
+  return RooflineDevice{.name = info.id,
+                        .title = fmt::format("{}, {} {}", info.name, info.units, is_host ? "threads" : "multiprocessors"),
                         .gb_per_s = gb_per_s,
-                        .source = "a plain copy on this machine, measured now"};
+                        .source = fmt::format("a plain copy on {}, measured now", is_host ? "this machine" : "this GPU")};
 }
 
-bool is_emulator(const std::string& device) { return device.substr(0, device.find(':')) == "emulator"; }
+std::string kind_of(const std::string& device) { return device.substr(0, device.find(':')); }
+bool is_emulator(const std::string& device) { return kind_of(device) == "emulator"; }
 
-// "host", "model:h200", or all that need no measuring.
-Result<std::vector<RooflineDevice>> choose_devices(const std::optional<std::string>& text, const DeviceOption& host) {
+// "host", "cuda:0", "model:h200", or all that need no measuring.
+Result<std::vector<RooflineDevice>> choose_devices(const std::optional<std::string>& text,
+                                                   const std::optional<std::string>& threads) {
   if (!text || is_emulator(*text)) return device_models();
-  if (*text == "host") {
-    HEADNORM_TRY(const RooflineDevice device, measure_host(host));
+  if (*text == "host" || kind_of(*text) == "cuda") {
+    HEADNORM_TRY(const RooflineDevice device, measure_copy({.device = *text, .threads = threads}));
     return std::vector{device};
   }
   HEADNORM_TRY(const GpuModel model, parse_model_device(*text));
@@ -146,8 +151,8 @@ class ExplainVerb final : public Verb {
     plan_.declare(command);
     add_text_option(command, "--rows", rows_, "R", "row count of the totals (the preset's, or 4096)");
     add_text_option(command, "--device", device_, "MODEL",
-                    "a model ('model:h200') or host (the models); emulator:MODEL: to count on");
-    add_text_option(command, "--threads", host_.threads, "N", "threads of the host's copy (one per core)");
+                    "a model ('model:h200'), host or cuda:N (the models); emulator:MODEL: to count on");
+    add_text_option(command, "--threads", threads_, "N", "threads of the host's copy (one per core)");
     command.add_flag("--counters", counters_, "run a launch on an emulated GPU, and count");
     database_.declare(command);
     shape_.declare(command);
@@ -169,13 +174,13 @@ class ExplainVerb final : public Verb {
     if (cost_model && !names_target) options.target = to_text(cost_model->target);
     HEADNORM_TRY(AskedPlan asked, read_plan_options(shape.spec, options));
     HEADNORM_TRY(const std::int64_t rows, choose_rows(shape));
-    HEADNORM_CHECK(parse_threads(host_.threads));
+    HEADNORM_CHECK(parse_threads(threads_));
     std::optional<Lookup> lookup;
     if (!plan_.schedule) {
       HEADNORM_TRY(lookup, look_up(context, shape.spec, rows, asked.target));
       asked.schedule = lookup->schedule;
     }
-    HEADNORM_TRY(const std::vector<RooflineDevice> devices, choose_devices(device_, host_));
+    HEADNORM_TRY(const std::vector<RooflineDevice> devices, choose_devices(device_, threads_));
     HEADNORM_TRY(const Work work, count_work(shape.spec));
     const Result<Plan> plan = make_plan(shape.spec, asked.schedule, asked.target);
     Report report;
@@ -206,7 +211,7 @@ class ExplainVerb final : public Verb {
   // The schedule that a launch would be served.
   Result<Lookup> look_up(const Context& context, const KernelSpec& spec, std::int64_t rows, const Target& target) const {
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_consulted_database(database_, context));
-    HEADNORM_TRY(const DeviceInfo device, asking_device(device_, target, host_));
+    HEADNORM_TRY(const DeviceInfo device, asking_device(device_, target, {.threads = threads_}));
     if (database != nullptr) return database->look_up(spec, rows, device);
     Lookup nothing;
     nothing.schedule = default_schedule(spec, target);
@@ -250,9 +255,8 @@ class ExplainVerb final : public Verb {
 
   ShapeOptions shape_;
   PlanOptions plan_;
-  DeviceOption host_;
   DatabaseOption database_;
-  std::optional<std::string> rows_, device_;
+  std::optional<std::string> rows_, device_, threads_;
   bool counters_ = false;
 };
 

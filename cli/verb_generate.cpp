@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 
+#include "cli/backend_option.h"
 #include "cli/files.h"
 #include "cli/launch_json.h"
 #include "cli/shape_options.h"
@@ -18,18 +19,15 @@
 namespace headnorm::cli {
 namespace {
 
-constexpr std::array kEmits = {"ptx", "object", "llvm", "asm", "program"};
+constexpr std::array kEmits = {"ptx", "cuda", "object", "llvm", "asm", "program"};
 
 Result<void> check_emit(const std::string& emit, const Target& target) {
   const bool gpu = target.kind == TargetKind::gpu;
-  if (emit == "cuda")
-    return user_error(fmt::format("--emit cuda is not in this version (headnorm {})", HEADNORM_VERSION),
-                      "use --emit ptx, which the driver loads without a compiler");
   if (std::ranges::find(kEmits, emit) == kEmits.end())
     return user_error(fmt::format("--emit does not know '{}'", emit),
                       suggestion(emit, {kEmits.begin(), kEmits.end()}) + fmt::format("use one of: {}", fmt::join(kEmits, ", ")));
-  if (emit == "ptx" && !gpu)
-    return user_error(fmt::format("--emit ptx is for GPUs, and {} is a host target", to_text(target)),
+  if ((emit == "ptx" || emit == "cuda") && !gpu)
+    return user_error(fmt::format("--emit {} is for GPUs, and {} is a host target", emit, to_text(target)),
                       "give a GPU, e.g. --target sm_80, or use --emit object");
   if (emit == "object" && gpu)
     return user_error(fmt::format("--emit object is for host targets, and {} is a GPU", to_text(target)),
@@ -37,14 +35,15 @@ Result<void> check_emit(const std::string& emit, const Target& target) {
   return {};
 }
 
-Result<std::string> render(const Plan& plan, const std::string& emit) {
+Result<std::string> render(const Plan& plan, const std::string& emit, CodegenBackend& backend) {
   if (emit == "program") {
     HEADNORM_TRY(const program::Program program, build_program(plan.spec));
     return program::print(program);
   }
+  if (emit == "cuda") return render_cuda(plan);
   if (emit == "llvm") return render_listing(plan, Listing::llvm_ir);
   if (emit == "asm") return render_listing(plan, Listing::assembly);
-  HEADNORM_TRY(Artifact artifact, make_llvm_backend()->compile(plan));
+  HEADNORM_TRY(Artifact artifact, backend.compile(plan));
   return std::move(artifact.bytes);
 }
 
@@ -55,6 +54,7 @@ class GenerateVerb final : public Verb {
     add_text_option(command, "--emit", emit_, fmt::format("{}", fmt::join(kEmits, "|")),
                     "ptx for a GPU and object for a host if not given");
     add_text_option(command, "-o,--output", output_, "FILE", "the file; FILE.launch.json beside it says how to launch it");
+    backend_.declare(command);
     shape_.declare(command);
   }
 
@@ -63,8 +63,12 @@ class GenerateVerb final : public Verb {
     HEADNORM_TRY(const Plan plan, make_plan_of(shape.spec, plan_));
     const std::string emit = emit_.value_or(plan.target.kind == TargetKind::gpu ? "ptx" : "object");
     HEADNORM_CHECK(check_emit(emit, plan.target));
+    if (backend_.is_nvrtc() && emit != "ptx")
+      return user_error(fmt::format("--backend nvrtc compiles to PTX, and --emit {} asks for something else", emit),
+                        "use --emit ptx, or leave --backend out");
+    HEADNORM_TRY(const std::unique_ptr<CodegenBackend> backend, make_backend(backend_, plan.target.kind, context.environment));
     HEADNORM_CHECK(check_destination(context, emit));
-    HEADNORM_TRY(const std::string bytes, render(plan, emit));
+    HEADNORM_TRY(const std::string bytes, render(plan, emit, *backend));
     const Json launch = launch_json(plan);
     Report report;
     for (const char* key : {"spec", "schedule", "target", "entry"}) report.document[key] = launch[key];
@@ -105,6 +109,7 @@ class GenerateVerb final : public Verb {
 
   ShapeOptions shape_;
   PlanOptions plan_;
+  BackendOption backend_;
   std::optional<std::string> emit_, output_;
 };
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <vector>
 
+#include "cli/backend_option.h"
 #include "cli/database_option.h"
 #include "cli/device_option.h"
 #include "cli/run_tensors.h"
@@ -33,6 +34,7 @@ class RunVerb final : public Verb {
     add_text_option(command, "--output", files_.output, "FILE", "y");
     add_text_option(command, "--residual-output", files_.residual_output, "FILE", "u = x + residual");
     device_.declare(command);
+    backend_.declare(command);
     database_.declare(command);
     command.add_flag("--no-jit", no_jit_, "never compile: a kernel that is not stored is an error");
     shape_.declare(command);
@@ -47,7 +49,8 @@ class RunVerb final : public Verb {
     HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(device_));
     HEADNORM_TRY(RunTensors tensors, load_tensors(*device, shape.spec, files_, input));
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_serving_database(database_, context));
-    const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
+    HEADNORM_TRY(const std::unique_ptr<CodegenBackend> backend,
+                 make_backend(backend_, device->info().target.kind, context.environment));
     Runtime runtime(*device, database.get(), backend.get(), no_jit_ ? JitMode::forbidden : JitMode::allowed);
     HEADNORM_TRY(const LaunchReport prepared, runtime.prepare(shape.spec, std::max<std::int64_t>(1, tensors.arguments.rows)));
     HEADNORM_TRY(const double time_us, measure(runtime, *device, shape.spec, tensors.arguments));
@@ -85,16 +88,16 @@ class RunVerb final : public Verb {
     const char* const whose = device.kind == "emulator" ? " of this processor, not of a GPU" : "";
     Report report;
     report.document = {{"served", to_text(launched.served)},
-                       {"from", launched.from},
-                       {"record", launched.record},
+                       {"from", *launched.from},
+                       {"record", std::string(launched.record.text())},
                        {"schedule", to_text(launched.schedule)},
                        {"spec", to_text(spec)},
                        {"rows", rows},
                        {"time_us", time_us},
                        {"gb_per_s", gb_per_s}};
     report.text = render_facts({{"served", to_text(launched.served)},
-                                {"from", launched.from},
-                                {"record", launched.record.empty() ? "none" : launched.record},
+                                {"from", *launched.from},
+                                {"record", launched.record.empty() ? "none" : std::string(launched.record.text())},
                                 {"schedule", to_text(launched.schedule)},
                                 {"spec", to_text(spec)},
                                 {"rows", fmt::to_string(rows)},
@@ -105,6 +108,7 @@ class RunVerb final : public Verb {
 
   ShapeOptions shape_;
   DeviceOption device_;
+  BackendOption backend_;
   DatabaseOption database_;
   RunFiles files_;
   bool no_jit_ = false;

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "cli/assembler.h"
+#include "cli/backend_option.h"
 #include "cli/database_option.h"
 #include "cli/device_models.h"
 #include "cli/device_option.h"
@@ -19,6 +20,7 @@
 #include "cli/verb.h"
 #include "core/text.h"
 #include "generator/generator.h"
+#include "tuner/device_copy.h"
 #include "tuner/host_copy.h"
 #include "tuner/tuner.h"
 
@@ -54,11 +56,20 @@ std::string progress_text(const TuneProgress& progress) {
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+// On the device itself: a copy elsewhere says nothing about it. An emulated device has no times to compare.
+std::function<Result<std::unique_ptr<CopyReference>>(std::int64_t)> copy_maker(Device& device, CachePolicy policy) {
+  if (device.info().kind == "emulator") return nullptr;
+  if (device.info().target.kind == TargetKind::gpu)
+    return [&device, policy](std::int64_t bytes) { return make_device_copy(device, policy, bytes); };
+  return [&device, policy](std::int64_t bytes) { return make_host_copy(device.info(), policy, bytes); };
+}
+
 class TuneVerb final : public Verb {
  public:
   void declare(CLI::App& command) override {
     add_text_option(command, "--rows", rows_, "R,R,...", "row counts to tune for (the preset's)");
     device_.declare(command);
+    backend_.declare(command);
     database_.declare(command);
     command.add_option("--search", search_, "every plan, or plans drawn at random (exhaustive)")->type_name("exhaustive|random");
     command.add_option("--budget", budget_, "time for all row counts together (60s)")->type_name("TIME");
@@ -74,7 +85,8 @@ class TuneVerb final : public Verb {
     HEADNORM_TRY(const Reference reference, make_reference(request.spec));
     HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(device_));
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::write));
-    const std::unique_ptr<CodegenBackend> backend = make_llvm_backend();
+    HEADNORM_TRY(const std::unique_ptr<CodegenBackend> backend,
+                 make_backend(backend_, device->info().target.kind, context.environment));
     const InterruptScope interrupt;
     ProgressLine line(context);
     TuneServices services{
@@ -92,9 +104,7 @@ class TuneVerb final : public Verb {
               print_warning(context, text);
             },
     };
-    // A copy on the host says nothing about another device.
-    if (device->info().target.kind == TargetKind::host)
-      services.make_copy = [&](std::int64_t bytes) { return make_host_copy(device->info(), request.policy, bytes); };
+    services.make_copy = copy_maker(*device, request.policy);
     const Result<TuneReport> tuned = tune(request, services);
     line.clear();
     if (!tuned.ok()) return tuned.error();
@@ -162,6 +172,7 @@ class TuneVerb final : public Verb {
 
   ShapeOptions shape_;
   DeviceOption device_;
+  BackendOption backend_;
   DatabaseOption database_;
   std::optional<std::string> rows_;
   std::string search_ = "exhaustive", budget_ = "60s", seed_ = "1", policy_ = "cold";

@@ -6,6 +6,9 @@
 #include <vector>
 
 #include "generator/algorithm/forward.h"
+#include "generator/backend/cuda_c/nvrtc.h"
+#include "generator/backend/cuda_c/source.h"
+#include "generator/backend/cuda_c/template.h"
 #include "generator/backend/llvm/session.h"
 
 namespace headnorm {
@@ -17,7 +20,31 @@ namespace {
 
 // Raised whenever the programs or the lowerings change the code they produce: stored kernels of older versions are then misses.
 constexpr int kProgramVersion = 1;
-constexpr int kLoweringVersion = 5;
+constexpr int kRenderingVersion = 1;  // of CUDA C, but for the templates
+constexpr int kLoweringVersion = 6;
+
+class NvrtcBackend final : public CodegenBackend {
+ public:
+  explicit NvrtcBackend(std::shared_ptr<const cuda_c::Nvrtc> nvrtc) : nvrtc_(std::move(nvrtc)) {}
+
+  std::string identity() const override {
+    return fmt::format("nvrtc-{}/{}/templates-{}/program-{}/rendering-{}", nvrtc_->version(), cuda_c::Nvrtc::flags(),
+                       cuda_c::templates_digest(), kProgramVersion, kRenderingVersion);
+  }
+
+  Result<Artifact> compile(const Plan& plan) override {
+    HEADNORM_TRY(const std::string source, render_cuda(plan));
+    HEADNORM_TRY(std::string ptx, nvrtc_->compile(source, entry_name(plan), plan.target));
+    return Artifact{.kind = ArtifactKind::ptx,
+                    .entry = entry_name(plan),
+                    .bytes = std::move(ptx),
+                    .key = artifact_key(plan, identity()),
+                    .backend = identity()};
+  }
+
+ private:
+  std::shared_ptr<const cuda_c::Nvrtc> nvrtc_;
+};
 
 class LlvmBackend final : public CodegenBackend {
  public:
@@ -74,6 +101,16 @@ std::unique_ptr<CodegenBackend> make_llvm_backend() { return std::make_unique<Ll
 Result<std::string> render_listing(const Plan& plan, Listing listing) {
   LlvmBackend backend;
   return backend.compile_to(plan, listing == Listing::llvm_ir ? Output::ir : Output::assembly);
+}
+
+Result<std::unique_ptr<CodegenBackend>> make_nvrtc_backend(const std::string& library) {
+  HEADNORM_TRY(std::shared_ptr<const cuda_c::Nvrtc> nvrtc, cuda_c::Nvrtc::open(library));
+  return std::unique_ptr<CodegenBackend>(std::make_unique<NvrtcBackend>(std::move(nvrtc)));
+}
+
+Result<std::string> render_cuda(const Plan& plan) {
+  HEADNORM_TRY(const program::Program program, build_program(plan.spec));
+  return cuda_c::render_source(plan, program);
 }
 
 }  // namespace headnorm

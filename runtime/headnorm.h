@@ -19,5 +19,4 @@
 #include "runtime/database/layered_database.h"
 #include "runtime/device.h"
 #include "runtime/executor.h"
-#include "runtime/kernel_cache.h"
 #include "runtime/runtime.h"

@@ -16,16 +16,16 @@ constexpr std::array kTanhP = {1.0, 0.133810401, 0.0034956045, 2.06093137e-05, 1
 constexpr std::array kTanhQ = {1.0, 0.467143565, 0.0258770473, 0.000328566006, 7.77667537e-07};
 
 template <std::size_t N>
-Value polynomial(Builder& p, Value s, const std::array<double, N>& coefficients) {
+Value polynomial(Builder& p, const char* name, Value s, const std::array<double, N>& coefficients) {
   Value value = p.constant(coefficients[N - 1]);
-  for (std::size_t i = N - 1; i-- > 0;) value = p.fma(value, s, p.constant(coefficients[i]));
+  for (std::size_t i = N - 1; i-- > 0;) value = p.named(name, p.fma(value, s, p.constant(coefficients[i])));
   return value;
 }
 
 Value tanh(Builder& p, Value z) {
-  const Value limited = p.clamp(z, -kTanhLimit, kTanhLimit);
-  const Value s = limited * limited;
-  return limited * polynomial(p, s, kTanhP) / polynomial(p, s, kTanhQ);
+  const Value limited = p.named("z", p.clamp(z, -kTanhLimit, kTanhLimit));
+  const Value s = p.named("z_sq", limited * limited);
+  return limited * polynomial(p, "numerator", s, kTanhP) / polynomial(p, "denominator", s, kTanhQ);
 }
 
 }  // namespace

@@ -30,6 +30,10 @@ Result<std::unique_ptr<Database>> Database::open(const std::filesystem::path& di
   return DirectoryDatabase::open(directory, std::move(options), std::make_unique<FileOps>());
 }
 
+Result<MergeCounts> Database::merge(const std::vector<MergeEntry>& /*entries*/) {
+  return internal_error("this kind of database takes no merges");
+}
+
 Result<std::filesystem::path> default_database_directory(const char* xdg_cache_home, const char* home) {
   // The XDG rules: a path that is not absolute counts as unset.
   const auto absolute = [](const char* path) { return path != nullptr && path[0] == '/'; };

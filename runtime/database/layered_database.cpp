@@ -27,8 +27,15 @@ class LayeredDatabase final : public Database {
   }
 
   Result<void> publish(const Record& record) override { return user_ ? user_->publish(record) : Result<void>(keeps_nothing()); }
-  Result<StoredKernel> store_kernel(const Artifact& artifact) override {
-    return user_ ? user_->store_kernel(artifact) : Result<StoredKernel>(keeps_nothing());
+  Result<StoredKernel> store_kernel(const Artifact& artifact, const std::string& log) override {
+    return user_ ? user_->store_kernel(artifact, log) : Result<StoredKernel>(keeps_nothing());
+  }
+  Result<void> store_trials(const TrialLog& log) override { return user_ ? user_->store_trials(log) : Result<void>(); }
+  Result<std::optional<TrialLog>> find_trials(const Record& record) override {
+    return user_ ? user_->find_trials(record) : Result<std::optional<TrialLog>>(std::optional<TrialLog>());
+  }
+  Result<MergeCounts> merge(const std::vector<MergeEntry>& entries) override {
+    return user_ ? user_->merge(entries) : Result<MergeCounts>(keeps_nothing());
   }
   Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) override {
     return user_ ? user_->load_kernel(kernel) : Result<std::optional<Artifact>>(std::optional<Artifact>());

@@ -17,6 +17,10 @@ const char* to_text(Evidence evidence) {
   return kNames[static_cast<int>(evidence)];
 }
 
+Result<Evidence> parse_evidence(std::string_view text) {
+  return text::parse_enum(text, "kind of evidence", std::array{Evidence::measured, Evidence::predicted, Evidence::emulated});
+}
+
 const char* to_text(CachePolicy policy) { return policy == CachePolicy::cold ? "cold" : "warm"; }
 
 Result<CachePolicy> parse_cache_policy(std::string_view text) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "core/plan.h"
 #include "core/result.h"
@@ -17,6 +18,7 @@ namespace headnorm {
 // In order of preference.
 enum class Evidence : std::uint8_t { measured, predicted, emulated };
 const char* to_text(Evidence evidence);
+Result<Evidence> parse_evidence(std::string_view text);
 
 // What the caches held when a launch was timed.
 enum class CachePolicy : std::uint8_t {

@@ -59,7 +59,7 @@ Result<DeviceInfo> read_device(const Json& json) {
 
 Result<Evidence> read_evidence_kind(Reader& fields) {
   HEADNORM_TRY(const std::string evidence, fields.text("evidence"));
-  return text::parse_enum(evidence, "kind of evidence", std::array{Evidence::measured, Evidence::predicted, Evidence::emulated});
+  return parse_evidence(evidence);
 }
 
 }  // namespace headnorm::record_fields

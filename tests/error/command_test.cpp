@@ -4,6 +4,8 @@
 #include <set>
 #include <thread>
 
+#include "tests/support/database_samples.h"
+
 namespace headnorm::testing {
 namespace {
 
@@ -359,10 +361,15 @@ TEST(Generate, WritesTheKernelAndHowToLaunchIt) {
 TEST(Generate, EveryEmitGoesToStandardOutput) {
   const Command command;
   const std::vector<std::pair<Words, std::string>> cases = {
-      {{"--target", "sm_80", "--emit", "ptx"}, ".target sm_80"},       {{"--target", "sm_90", "--emit", "asm"}, ".target sm_90"},
-      {{"--target", "x86-64-v3", "--emit", "asm"}, "headnorm_w512"},   {{"--target", "x86-64-v4", "--emit", "llvm"}, "define"},
-      {{"--target", "sm_80", "--emit", "program"}, "reduce_dot head"}, {{"--target", "x86-64", "--emit", "object"}, "\177ELF"},
-      {{"--target", "aarch64", "--emit", "object"}, "\177ELF"},        {{"--target", "aarch64", "--emit", "asm"}, "fmla"},
+      {{"--target", "sm_80", "--emit", "ptx"}, ".target sm_80"},
+      {{"--target", "sm_90", "--emit", "asm"}, ".target sm_90"},
+      {{"--target", "x86-64-v3", "--emit", "asm"}, "headnorm_w512"},
+      {{"--target", "x86-64-v4", "--emit", "llvm"}, "define"},
+      {{"--target", "sm_90", "--emit", "cuda"}, "sum_sq += u * u"},
+      {{"--target", "sm_80", "--emit", "program"}, "reduce_dot head"},
+      {{"--target", "x86-64", "--emit", "object"}, "\177ELF"},
+      {{"--target", "aarch64", "--emit", "object"}, "\177ELF"},
+      {{"--target", "aarch64", "--emit", "asm"}, "fmla"},
       {{"--target", "aarch64", "--emit", "llvm"}, "aarch64-unknown"},
   };
   for (const auto& [options, part] : cases) {
@@ -441,6 +448,36 @@ TEST(Db, ChecksAndListsDamage) {
   const CommandResult show = command.run({"db", "show", "0123", "--db", db});
   EXPECT_EQ(show.exit_code, 1);
   EXPECT_NE(show.err.find("0123456789abcdef0123456789abcdef.json is damaged: "), std::string::npos) << show.err;
+}
+
+TEST(Db, DigestsAndCollects) {
+  const Command command;
+  const std::filesystem::path db = command.home() / "db", copy = command.home() / "copy";
+  {
+    const std::unique_ptr<Database> database = Database::open(db).value();
+    const Record record = sample_record();
+    ASSERT_TRUE(database->store_kernel(sample_artifact(sample_plan(record.spec, record.device))).ok());
+    ASSERT_TRUE(database->publish(record).ok());
+  }
+  std::filesystem::create_directories(copy);
+  std::filesystem::copy(db / "records", copy / "records");
+  const json digest = answer(command, {"db", "digest", "--db", db});
+  EXPECT_EQ(digest["records"], 1);
+  EXPECT_EQ(digest["digest"].get<std::string>().size(), 64u);
+  EXPECT_EQ(answer(command, {"db", "digest", "--db", copy})["digest"], digest["digest"]);
+  EXPECT_EQ(command.run({"db", "digest", "--db", db}).out, digest["digest"].get<std::string>() + "\n");
+
+  const json young = answer(command, {"db", "gc", "--limit", "0", "--db", db});
+  EXPECT_EQ(young["limit_bytes"], 0);
+  EXPECT_EQ(young["removed"]["kernels"], 0) << "they are younger than an hour";
+  const json collected = answer(command, {"db", "gc", "--limit", "1.5kB", "--grace", "0", "--db", db});
+  EXPECT_EQ(collected["limit_bytes"], 1500);
+  EXPECT_EQ(collected["kept"]["kernels"], 1);
+  const json emptied = answer(command, {"db", "gc", "--limit", "0", "--grace", "0s", "--db", db});
+  EXPECT_EQ(emptied["removed"]["kernels"], 1);
+  EXPECT_EQ(emptied["kept"]["bytes"], 0);
+  EXPECT_TRUE(std::filesystem::is_empty(db / "kernels"));
+  EXPECT_EQ(answer(command, {"db", "digest", "--db", db})["digest"], digest["digest"]) << "records stay";
 }
 
 }  // namespace

@@ -52,10 +52,10 @@ Result<emulator::Counters> run_emulated(const Artifact& artifact, const Plan& pl
     parameters.push_back(copies[&tensor].address);
   }
   const std::string name = (*module)->kernel_names()[0];
-  // An array may be followed by what aligns it to 16 bytes.
+  // An array may be followed by what aligns the next to 16 bytes, or not.
   const std::uint64_t declared = (*module)->facts(name).static_shared_bytes;
-  if ((declared + 15) / 16 != static_cast<std::uint64_t>(plan.gpu().shared_bytes + 15) / 16)
-    return internal_error("not the static shared memory of the plan");
+  const auto planned = static_cast<std::uint64_t>(plan.gpu().shared_bytes);
+  if (declared >= planned + 16 || declared + 16 <= planned) return internal_error("not the static shared memory of the plan");
   emulator::LaunchShape shape;
   shape.grid.x = static_cast<std::uint32_t>(grid != 0 ? grid : grid_blocks(plan, tensors.rows()));
   shape.block.x = static_cast<std::uint32_t>(plan.gpu().block_threads);

@@ -1,0 +1,1 @@
+  const unsigned blocks = static_cast<unsigned>(tiles{{times_cluster}});

@@ -1,0 +1,3 @@
+  {{entry}}<<<blocks, kBlockThreads, kDynamicSharedBytes, stream>>>(
+      {{arguments}});
+  return cudaGetLastError();
