@@ -1,5 +1,5 @@
-// Generated CUDA C as nvcc takes it: no warnings on any path of the templates; the kernel gives the bits of LLVM's; the launcher and the
-// self-test in the same file run, and see a wrong kernel.
+// Generated CUDA C as nvcc takes it: no warnings on any path of the templates; the kernel gives the bits of LLVM's; the launcher
+// and the self-test in the same file run, and see a wrong kernel.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,8 @@ constexpr Case kCases[] = {
      "lanes=8,vector=8,residency=shared,grid=persistent", "sm_80"},
     {"width=1000,head_size=1000,weight=none,residual=add:f32,norm_input=unrounded,mode=safe-range,gate=seednorm,sigma=sigmoid",
      "lanes=64,vector=4,residency=reload,unroll=1", "sm_90"},
-    {"width=2432,head_size=304,x=f32,y=bf16,weight=channel:f16,weight_offset=1", "lanes=16,vector=4,unroll=2,weights=before", "sm_90"},
+    {"width=2432,head_size=304,x=f32,y=bf16,weight=channel:f16,weight_offset=1", "lanes=16,vector=4,unroll=2,weights=before",
+     "sm_90"},
 };
 
 Plan plan_of(const Case& test) {
@@ -41,7 +42,7 @@ Plan plan_of(const Case& test) {
   return *plan;
 }
 
-class Nvcc : public testing::TestWithParam<Case> {
+class Nvcc : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (std::string(HEADNORM_NVCC).empty()) GTEST_SKIP() << "nvcc is not installed";
@@ -57,9 +58,7 @@ class Nvcc : public testing::TestWithParam<Case> {
     return text.str();
   }
   // Exit status; what the command says goes to `log`.
-  int run(const std::string& command) const {
-    return std::system(fmt::format("{} > '{}' 2>&1", command, path("log")).c_str());
-  }
+  int run(const std::string& command) const { return std::system(fmt::format("{} > '{}' 2>&1", command, path("log")).c_str()); }
   std::string log() const { return read(path("log")); }
   int nvcc(const std::string& arguments) const { return run(fmt::format("'{}' {} {}", HEADNORM_NVCC, architecture(), arguments)); }
 
@@ -79,7 +78,8 @@ class Nvcc : public testing::TestWithParam<Case> {
 
 TEST_P(Nvcc, TakesTheFileWithoutAWarning) {
   write(*render_cuda(plan_));
-  EXPECT_EQ(nvcc(fmt::format("-Xcompiler -Wall,-Wextra -Werror all-warnings -c '{}' -o '{}'", path("kernel.cu"), path("kernel.o"))), 0)
+  EXPECT_EQ(nvcc(fmt::format("-Xcompiler -Wall,-Wextra -Werror all-warnings -c '{}' -o '{}'", path("kernel.cu"), path("kernel.o"))),
+            0)
       << log();
   EXPECT_EQ(log(), "");
 }
@@ -121,7 +121,7 @@ TEST_P(Nvcc, MakesASelfTestThatSeesAWrongKernel) {
   EXPECT_NE(log().find("FAIL"), std::string::npos) << log();
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Nvcc, testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(Cases, Nvcc, ::testing::ValuesIn(kCases));
 
 TEST(NvccCases, HaveEveryTemplate) {
   std::string all;
