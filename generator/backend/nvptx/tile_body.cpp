@@ -35,9 +35,15 @@ Dtype kept_dtype(const Instruction& instruction) {
   return instruction.op == Op::load || instruction.op == Op::round_to ? instruction.dtype : Dtype::f32;
 }
 
-// Operations that some targets do on two numbers at once, each as alone.
+// Operations that some targets do on two numbers at once, each as alone. Pairs take neighbouring registers: where a lane works on
+// many elements at a time, an assembler finds no room for them and spills.
 bool works_on_pairs(const Plan& plan, Op op) {
-  return plan.target.has_packed_f32() && plan.gpu().vector_elements > 1 && (op == Op::add || op == Op::mul || op == Op::fma);
+  constexpr std::int64_t kMostElements = 16;
+  const GpuPlan& shape = plan.gpu();
+  const bool is_straight = plan.gpu_schedule().residency == Residency::registers;
+  const std::int64_t elements = (is_straight ? shape.chunks : shape.unroll) * shape.vector_elements;
+  return plan.target.has_packed_f32() && shape.vector_elements > 1 && elements <= kMostElements &&
+         (op == Op::add || op == Op::mul || op == Op::fma);
 }
 
 }  // namespace
