@@ -314,18 +314,6 @@ TEST(Movement, DependentKernelsWaitBeforeTheyRead) {
   }
 }
 
-TEST(Movement, PairsAreComputedAtOnceFromSm100On) {
-  const PtxText older = text_of(plan_of("width=4096,head_size=256,gate=seednorm", 90)),
-                newer = text_of(plan_of("width=4096,head_size=256,gate=seednorm", 100));
-  EXPECT_EQ(older.count("mul.rn.f32x2"), 0);
-  const int pairs = newer.count("mul.rn.f32x2") + newer.count("add.rn.f32x2") + newer.count("fma.rn.f32x2");
-  EXPECT_GT(pairs, 0);
-  const auto all = [](const PtxText& text) {
-    return text.count("mul.rn.f32") + text.count("add.rn.f32") + text.count("fma.rn.f32");
-  };
-  EXPECT_EQ(all(older), all(newer) + pairs);  // `all` counts a pair as one
-}
-
 INSTANTIATE_TEST_SUITE_P(Targets, Structure, testing::Values(80, 90),
                          [](const auto& test) { return fmt::format("sm_{}", test.param); });
 
