@@ -1,5 +1,5 @@
-// The same plan through both compilers: NVRTC's PTX of the CUDA C gives the bits that LLVM's PTX gives, on the emulator with all its
-// checks. A plan fixes the order of every sum and the form of every operation, so that nothing less is right.
+// The same plan through both compilers: NVRTC's PTX of the CUDA C gives the bits that LLVM's PTX gives, on the emulator with all
+// its checks. A plan fixes the order of every sum and the form of every operation, so that nothing less is right.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
