@@ -20,7 +20,7 @@ std::vector<std::string> verb_names() {
   return names;
 }
 
-constexpr std::string_view kLaterVerbs[] = {"bench", "export", "report", "pack"};
+constexpr std::string_view kLaterVerbs[] = {"bench", "report", "pack"};
 
 Error unknown_verb(const std::string& verb) {
   if (std::ranges::find(kLaterVerbs, verb) != std::end(kLaterVerbs))

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/text_option.h"
+#include "runtime/database/layered_database.h"
 
 namespace headnorm::cli {
 namespace {
@@ -53,6 +54,41 @@ Result<std::unique_ptr<Database>> open_database(const DatabaseOption& option, co
   Result<std::unique_ptr<Database>> database = Database::open(*directory, options);
   if (database.ok() || need != DatabaseNeed::attempt || database.error().kind == ErrorKind::internal) return database;
   return open_without_writing(*directory, options, context, database.error());
+}
+
+std::shared_ptr<ShippedTables> open_shipped_tables(const Context& context) {
+  std::optional<std::filesystem::path> directory = find_shipped_tables();
+  if (context.environment.tables) directory = *context.environment.tables;
+  if (!directory) return nullptr;
+  return std::make_shared<ShippedTables>(*std::move(directory),
+                                         [&context](const std::string& text) { print_warning(context, text); });
+}
+
+namespace {
+
+std::unique_ptr<Database> with_tables(std::unique_ptr<Database> user, const Context& context) {
+  std::shared_ptr<ShippedTables> tables = open_shipped_tables(context);
+  if (tables == nullptr) return user;
+  return add_shipped_tables(std::move(user), std::move(tables),
+                            [&context](const std::string& text) { print_warning(context, text); });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Database>> open_serving_database(const DatabaseOption& option, const Context& context) {
+  HEADNORM_TRY(std::unique_ptr<Database> user, open_database(option, context, DatabaseNeed::attempt));
+  return with_tables(std::move(user), context);
+}
+
+Result<std::unique_ptr<Database>> open_consulted_database(const DatabaseOption& option, const Context& context) {
+  HEADNORM_CHECK(check_database_option(option));
+  const Result<std::filesystem::path> directory = database_directory(option, context.environment);
+  std::error_code failed;
+  std::unique_ptr<Database> user;
+  if (directory.ok() && (option.db || std::filesystem::exists(*directory, failed))) {
+    HEADNORM_TRY(user, open_database(option, context, DatabaseNeed::read));
+  }
+  return with_tables(std::move(user), context);
 }
 
 }  // namespace headnorm::cli

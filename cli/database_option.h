@@ -8,6 +8,7 @@
 
 #include "cli/report.h"
 #include "runtime/database/database.h"
+#include "runtime/database/shipped_tables.h"
 
 namespace CLI {
 class App;
@@ -35,5 +36,13 @@ enum class DatabaseNeed {
 
 // Null only for `attempt`.
 Result<std::unique_ptr<Database>> open_database(const DatabaseOption& option, const Context& context, DatabaseNeed need);
+
+// The tables that come with headnorm: of the directory that HEADNORM_TABLES names, else of this installation or build. Null: none.
+std::shared_ptr<ShippedTables> open_shipped_tables(const Context& context);
+
+// What answers look-ups: the user's database (`attempt`, or as it is, which may be none) with the shipped tables below it. Null:
+// there is neither.
+Result<std::unique_ptr<Database>> open_serving_database(const DatabaseOption& option, const Context& context);
+Result<std::unique_ptr<Database>> open_consulted_database(const DatabaseOption& option, const Context& context);
 
 }  // namespace headnorm::cli

@@ -1,8 +1,10 @@
-// Device models: the peak rates of devices as their maker publishes them, compiled into the command from device_models.json.
+// Device models: what --device model:NAME names, and the peak rates of the models.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "tuner/cost_model/gpu_model.h"
 
 namespace headnorm::cli {
 
@@ -12,10 +14,15 @@ struct RooflineDevice {
   double f32_gflop_per_s = 0;  // 0: not known, and not counted
   std::string source;          // of both numbers, in words
 };
+RooflineDevice roofline_of(const GpuModel& model);
 
-// The text of device_models.json.
-extern const char* const kDeviceModelsJson;
-
+// Those compiled in.
 const std::vector<RooflineDevice>& device_models();
+
+bool is_model_device(const std::string& device);  // "model:..."
+
+// "model:h200", or "model:FILE.json" of a file that calibrate wrote. Errors: no such model, or not one (user); the file cannot be
+// read (environment).
+Result<GpuModel> parse_model_device(const std::string& device);
 
 }  // namespace headnorm::cli

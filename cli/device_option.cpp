@@ -14,7 +14,9 @@
 #include "cli/text_option.h"
 #include "core/text.h"
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/nvjitlink.h"
 #include "runtime/host/host_device.h"
+#include "tuner/cost_model/gpu_model.h"
 
 namespace headnorm::cli {
 namespace {
@@ -42,8 +44,8 @@ Function* symbol(const Library& library, const char* name) {
 }
 
 Error not_this_device(const std::string& device) {
-  return environment_error(fmt::format("device {}: this version runs on the host, on CUDA devices and on emulated ones", device),
-                           "use --device host, cuda:0 or emulator, or write the kernel with 'headnorm generate --emit ptx'");
+  return user_error(fmt::format("device {} is a cost model, on which nothing runs", device),
+                    "use --device host, cuda:0 or emulator here; tune and explain take models");
 }
 
 // "cuda" is the first device, "cuda:1" the second.
@@ -78,7 +80,7 @@ Result<std::string> find_emulator() {
 // The stand-in learns which devices it has from its environment, as programs that are not ours tell it: one of each model.
 Result<CudaDriverOptions> emulator_driver() {
   HEADNORM_TRY(std::string library, find_emulator());
-  CudaDriverOptions options{std::move(library), "emulator", {}};
+  CudaDriverOptions options{.library = std::move(library), .kind = "emulator", .names = {}, .linkers = {}};
   for (emulator::Model model : emulator::all_models()) options.names.emplace_back(emulator::device_model(model).slug);
   ::setenv("HEADNORM_EMULATOR_DEVICES", fmt::format("{}", fmt::join(options.names, ",")).c_str(), 1);
   return options;
@@ -103,7 +105,7 @@ Result<int> parse_threads(const std::optional<std::string>& text) {
 }
 
 void DeviceOption::declare(CLI::App& command) {
-  command.add_option("--device", device, "host, cuda:N, emulator or emulator:MODEL (model:NAME: later)")->type_name("DEVICE");
+  command.add_option("--device", device, "host, cuda:N, emulator or emulator:MODEL; tune also: model:NAME")->type_name("DEVICE");
   add_text_option(command, "--threads", threads, "N", "threads of the host device (one per core)");
 }
 
@@ -137,6 +139,7 @@ std::vector<std::string> device_names() {
   std::vector<std::string> names = {"host", "cuda:0", "emulator"};
   for (emulator::Model model : emulator::all_models())
     names.push_back(fmt::format("emulator:{}", emulator::device_model(model).slug));
+  for (const GpuModel& model : gpu_models()) names.push_back("model:" + model.slug);
   return names;
 }
 
@@ -157,6 +160,13 @@ LibraryState probe_cuda_driver() {
   if (get_version != nullptr && get_version(&version) == 0)
     state.version = fmt::format("{}.{}", version / 1000, version % 1000 / 10);
   return state;
+}
+
+LibraryState probe_nvjitlink() {
+  const auto library = cuda::NvJitLink::open(CudaDriverOptions().linkers);
+  if (!library.ok()) return {false, "", library.error().message};
+  const int version = (*library)->version();
+  return {true, fmt::format("{}.{}", version / 1000, version % 1000 / 10), ""};
 }
 
 }  // namespace headnorm::cli

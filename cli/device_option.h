@@ -47,5 +47,6 @@ struct LibraryState {
   std::string reason;   // why it was not found
 };
 LibraryState probe_cuda_driver();
+LibraryState probe_nvjitlink();
 
 }  // namespace headnorm::cli

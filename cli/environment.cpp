@@ -19,6 +19,7 @@ std::optional<std::string> variable(const char* name) {
 Environment read_environment() {
   Environment environment;
   environment.database = variable("HEADNORM_DB");
+  environment.tables = variable("HEADNORM_TABLES");
   environment.xdg_cache_home = variable("XDG_CACHE_HOME");
   environment.home = variable("HOME");
   environment.nvrtc = variable("HEADNORM_NVRTC");

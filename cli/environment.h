@@ -10,6 +10,7 @@ namespace headnorm::cli {
 
 struct Environment {
   std::optional<std::string> database;        // HEADNORM_DB
+  std::optional<std::string> tables;          // HEADNORM_TABLES
   std::optional<std::string> xdg_cache_home;  // XDG_CACHE_HOME
   std::optional<std::string> home;            // HOME
   std::optional<std::string> nvrtc;           // HEADNORM_NVRTC

@@ -23,6 +23,10 @@ constexpr std::size_t kMostPairs = 8;
 constexpr std::string_view kCounts[] = {"heads", "chunk", "accumulators", "groups", "rows", "unroll"};
 constexpr const char* kSmallCounts[] = {"1", "2", "4", "8"};
 
+// Values that a canonical text leaves out.
+constexpr std::pair<std::string_view, const char*> kSilent[] = {
+    {"cluster", "1"}, {"staging", "none"}, {"stages", "0"}, {"cache", "plain"}, {"launch", "plain"}};
+
 Fields fields_of(const Schedule& schedule) {
   Fields fields;
   const std::string text = to_text(schedule);
@@ -55,6 +59,9 @@ std::map<std::string, std::vector<std::string>> values_in_use(const KernelSpec& 
   for (const auto& [field, now] : asked) {
     if (std::ranges::find(kCounts, field) != std::end(kCounts))
       found[field].insert(std::begin(kSmallCounts), std::end(kSmallCounts));
+    for (const auto& [silent, value] : kSilent) {
+      if (field == silent) found[field].insert(value);
+    }
   }
   std::map<std::string, std::vector<std::string>> values;
   for (const auto& [field, now] : asked) {

@@ -20,11 +20,13 @@ class Verb {
   virtual Result<Report> run(const Context& context) = 0;
 };
 
+std::unique_ptr<Verb> make_calibrate_verb();
 std::unique_ptr<Verb> make_completion_verb();
 std::unique_ptr<Verb> make_db_verb();
 std::unique_ptr<Verb> make_devices_verb();
 std::unique_ptr<Verb> make_doctor_verb();
 std::unique_ptr<Verb> make_explain_verb();
+std::unique_ptr<Verb> make_export_verb();
 std::unique_ptr<Verb> make_generate_verb();
 std::unique_ptr<Verb> make_presets_verb();
 std::unique_ptr<Verb> make_run_verb();

@@ -1,14 +1,18 @@
-// db: what a database holds, and whether it is whole.
+// db: what a database holds, whether it is whole, how much of it is kept, and what others add to it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "cli/database_option.h"
+#include "cli/db_kernels.h"
+#include "cli/db_merge.h"
 #include "cli/record_json.h"
 #include "cli/table.h"
 #include "cli/verb.h"
+#include "runtime/database/table_digest.h"
 
 namespace headnorm::cli {
 namespace {
@@ -28,25 +32,37 @@ class DbVerb final : public Verb {
     show_ = declare_part(command, "show", "one record in full");
     show_->add_option("record", record_, "a record's id, or the beginning of one")->type_name("ID");
     check_ = declare_part(command, "check", "reads every file; exit code 1 if any is damaged");
+    digest_ = declare_part(command, "digest", "one number for all records: equal where the tables are");
+    gc_ = declare_part(command, "gc", "removes compiled kernels, those used longest ago first, down to a size");
+    gc_->add_option("--limit", collect_.limit, "size to keep (1GiB)")->type_name("SIZE");
+    gc_->add_option("--grace", collect_.grace, "what is younger stays (1h)")->type_name("TIME");
+    merge_ = declare_part(command, "merge", "takes in the better records of other databases: all of them, or none");
+    merge_->add_option("other", others_, "directories of databases")->type_name("DIR");
+    import_ = declare_part(command, "import", "takes in files that export wrote, as merge does");
+    import_->add_option("file", files_, "the files, each with its FILE.meta.json beside it (csv: without)")->type_name("FILE");
+    import_->add_option("--format", format_, "what they are")->type_name("csv|kernel-tuner-cache|t4");
+    diff_ = declare_part(command, "diff", "records that one of two databases lacks, or has otherwise");
+    diff_->add_option("directory", pair_, "the two directories")->type_name("DIR");
     // Accepted, and refused with the reason.
-    for (const char* name : {"repair", "gc", "merge", "diff"}) {
-      later_.push_back(command.add_subcommand(name, "later")->group(""));
-      later_.back()->allow_extras();
-    }
+    later_ = command.add_subcommand("repair", "later")->group("");
+    later_->allow_extras();
   }
 
   Result<Report> run(const Context& context) override {
-    for (const CLI::App* later : later_) {
-      if (later->parsed())
-        return user_error(fmt::format("db {} is not in this version (headnorm {})", later->get_name(), HEADNORM_VERSION),
-                          "use db list, db show or db check");
-    }
-    if (!list_->parsed() && !show_->parsed() && !check_->parsed())
-      return user_error("db is given nothing to do", "use db list, db show ID or db check");
+    if (later_->parsed())
+      return user_error(fmt::format("db repair is not in this version (headnorm {})", HEADNORM_VERSION),
+                        "use db check, which names damaged files, and delete those");
+    if (diff_->parsed()) return diff(context);
+    if (merge_->parsed() || import_->parsed()) return take_in(context);
+    const auto parsed = [](const CLI::App* part) { return part->parsed(); };
+    if (std::ranges::none_of(std::array{list_, show_, check_, digest_, gc_}, parsed))
+      return user_error("db is given nothing to do", "use db list, db show ID, db check, db digest, db gc, db merge DIR, db import FILE or db diff A B");
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::read));
     Report report;
     report.document["directory"] = database->directory().string();
     if (list_->parsed()) return list(*database, std::move(report));
+    if (digest_->parsed()) return digest(*database, std::move(report));
+    if (gc_->parsed()) return collect(*database, collect_, std::move(report));
     return show_->parsed() ? show(*database, std::move(report)) : check(*database, std::move(report));
   }
 
@@ -56,6 +72,19 @@ class DbVerb final : public Verb {
     part->add_flag("--json", json_, "one JSON document on standard output");
     database_.declare(*part);
     return part;
+  }
+
+  Result<Report> diff(const Context& context) const {
+    if (pair_.size() != 2)
+      return user_error(fmt::format("db diff is given {} databases, not two", pair_.size()), "give the directories of two");
+    return diff_databases(pair_[0], pair_[1], context);
+  }
+
+  Result<Report> take_in(const Context& context) const {
+    if (import_->parsed() && format_.empty())
+      return user_error("db import is given no --format", "give --format csv, kernel-tuner-cache or t4");
+    HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::write));
+    return merge_->parsed() ? merge_databases(others_, *database, context) : import_files(format_, files_, *database);
   }
 
   Result<Report> list(Database& database, Report report) const {
@@ -108,6 +137,14 @@ class DbVerb final : public Verb {
     return report;
   }
 
+  Result<Report> digest(Database& database, Report report) const {
+    HEADNORM_TRY(const std::vector<Record> records, database.list());
+    report.document["records"] = records.size();
+    report.document["digest"] = table_digest(records);
+    report.text = table_digest(records) + "\n";
+    return report;
+  }
+
   Result<Report> check(Database& database, Report report) const {
     HEADNORM_TRY(const std::vector<Damage> damage, database.check());
     HEADNORM_TRY(const std::vector<Record> records, database.list());
@@ -123,9 +160,11 @@ class DbVerb final : public Verb {
   }
 
   DatabaseOption database_;
-  CLI::App *list_ = nullptr, *show_ = nullptr, *check_ = nullptr;
-  std::vector<CLI::App*> later_;
-  std::string record_;
+  CLI::App *list_ = nullptr, *show_ = nullptr, *check_ = nullptr, *digest_ = nullptr, *gc_ = nullptr, *merge_ = nullptr, *import_ = nullptr,
+           *diff_ = nullptr, *later_ = nullptr;
+  CollectOptions collect_;
+  std::string record_, format_;
+  std::vector<std::string> others_, files_, pair_;
   bool json_ = false;  // read from the command line as a whole
 };
 

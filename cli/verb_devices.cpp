@@ -9,11 +9,20 @@
 #include "cli/text_option.h"
 #include "cli/verb.h"
 #include "runtime/cuda/cuda_device.h"
+#include "tuner/cost_model/gpu_model.h"
 
 namespace headnorm::cli {
 namespace {
 
 std::string mebibytes(std::int64_t bytes) { return bytes > 0 ? fmt::format("{} MiB", bytes >> 20) : "?"; }
+
+// A model is no device: it is listed as what it is.
+DeviceInfo model_info(const GpuModel& model) {
+  DeviceInfo info = device_info(model);
+  info.kind = "model";
+  info.name += " (cost model)";
+  return info;
+}
 
 class DevicesVerb final : public Verb {
  public:
@@ -30,6 +39,7 @@ class DevicesVerb final : public Verb {
     // After the real driver: once the stand-in is loaded, the loader takes it for what is asked for by the name libcuda.so.1.
     const Result<std::vector<DeviceInfo>> emulated = list_emulated_devices();
     if (emulated.ok()) devices.insert(devices.end(), emulated->begin(), emulated->end());
+    for (const GpuModel& model : gpu_models()) devices.push_back(model_info(model));
     Report report;
     report.document["devices"] = Json::array();
     report.document["cuda_driver"] = {{"found", driver.found}, {"version", driver.version}};

@@ -86,6 +86,17 @@ Finding find_database(const DatabaseOption& option, const Context& context) {
   return {"database", Finding::State::ok, fmt::format("{}, {} records", directory->string(), records->size()), ""};
 }
 
+// Without them, look-ups find only what was tuned here.
+Finding find_tables(const Context& context) {
+  const std::shared_ptr<ShippedTables> tables = open_shipped_tables(context);
+  const std::vector<Record> records = tables != nullptr ? tables->list() : std::vector<Record>();
+  if (!records.empty())
+    return {"tables", Finding::State::ok, fmt::format("{}, {} records", tables->directory().string(), records.size()), ""};
+  return {"tables", Finding::State::missing,
+          tables != nullptr ? tables->directory().string() + " holds none" : "not beside this program",
+          "install headnorm as a whole, or name their directory with HEADNORM_TABLES"};
+}
+
 class DoctorVerb final : public Verb {
  public:
   void declare(CLI::App& command) override { database_.declare(command); }
@@ -96,9 +107,11 @@ class DoctorVerb final : public Verb {
         find_host(),
         find_library("libcuda", probe_cuda_driver(), "only needed to run on a GPU: install the NVIDIA driver"),
         find_nvrtc(context.environment),
+        find_library("nvjitlink", probe_nvjitlink(), "not needed: kernels stay PTX, which the driver compiles when it loads them"),
         find_emulator(),  // after libcuda: once loaded, the loader takes it for a library of that name
         find_ptxas(context.environment),
         find_database(database_, context),
+        find_tables(context),
     };
     Report report;
     report.document["checks"] = Json::array();

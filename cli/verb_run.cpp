@@ -48,7 +48,7 @@ class RunVerb final : public Verb {
     HEADNORM_TRY(const Shape shape, make_shape(shape_for(input)));
     HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(device_));
     HEADNORM_TRY(RunTensors tensors, load_tensors(*device, shape.spec, files_, input));
-    HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::attempt));
+    HEADNORM_TRY(const std::unique_ptr<Database> database, open_serving_database(database_, context));
     HEADNORM_TRY(const std::unique_ptr<CodegenBackend> backend,
                  make_backend(backend_, device->info().target.kind, context.environment));
     Runtime runtime(*device, database.get(), backend.get(), no_jit_ ? JitMode::forbidden : JitMode::allowed);
@@ -88,14 +88,16 @@ class RunVerb final : public Verb {
     const char* const whose = device.kind == "emulator" ? " of this processor, not of a GPU" : "";
     Report report;
     report.document = {{"served", to_text(launched.served)},
-                       {"record", launched.record},
+                       {"from", *launched.from},
+                       {"record", std::string(launched.record.text())},
                        {"schedule", to_text(launched.schedule)},
                        {"spec", to_text(spec)},
                        {"rows", rows},
                        {"time_us", time_us},
                        {"gb_per_s", gb_per_s}};
     report.text = render_facts({{"served", to_text(launched.served)},
-                                {"record", launched.record.empty() ? "none" : launched.record},
+                                {"from", *launched.from},
+                                {"record", launched.record.empty() ? "none" : std::string(launched.record.text())},
                                 {"schedule", to_text(launched.schedule)},
                                 {"spec", to_text(spec)},
                                 {"rows", fmt::to_string(rows)},

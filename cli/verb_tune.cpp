@@ -4,10 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 
+#include "cli/assembler.h"
 #include "cli/backend_option.h"
 #include "cli/database_option.h"
+#include "cli/device_models.h"
 #include "cli/device_option.h"
 #include "cli/interrupt.h"
+#include "cli/model_tuning.h"
 #include "cli/progress.h"
 #include "cli/record_json.h"
 #include "cli/reference.h"
@@ -17,6 +20,7 @@
 #include "cli/verb.h"
 #include "core/text.h"
 #include "generator/generator.h"
+#include "tuner/device_copy.h"
 #include "tuner/host_copy.h"
 #include "tuner/tuner.h"
 
@@ -52,6 +56,14 @@ std::string progress_text(const TuneProgress& progress) {
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+// On the device itself: a copy elsewhere says nothing about it. An emulated device has no times to compare.
+std::function<Result<std::unique_ptr<CopyReference>>(std::int64_t)> copy_maker(Device& device, CachePolicy policy) {
+  if (device.info().kind == "emulator") return nullptr;
+  if (device.info().target.kind == TargetKind::gpu)
+    return [&device, policy](std::int64_t bytes) { return make_device_copy(device, policy, bytes); };
+  return [&device, policy](std::int64_t bytes) { return make_host_copy(device.info(), policy, bytes); };
+}
+
 class TuneVerb final : public Verb {
  public:
   void declare(CLI::App& command) override {
@@ -69,6 +81,7 @@ class TuneVerb final : public Verb {
 
   Result<Report> run(const Context& context) override {
     HEADNORM_TRY(const TuneRequest request, make_request());
+    if (is_model_device(device_.device)) return run_by_model(request, context);
     HEADNORM_TRY(const Reference reference, make_reference(request.spec));
     HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(device_));
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::write));
@@ -91,9 +104,7 @@ class TuneVerb final : public Verb {
               print_warning(context, text);
             },
     };
-    // A copy on the host says nothing about another device.
-    if (device->info().target.kind == TargetKind::host)
-      services.make_copy = [&](std::int64_t bytes) { return make_host_copy(device->info(), request.policy, bytes); };
+    services.make_copy = copy_maker(*device, request.policy);
     const Result<TuneReport> tuned = tune(request, services);
     line.clear();
     if (!tuned.ok()) return tuned.error();
@@ -101,6 +112,16 @@ class TuneVerb final : public Verb {
   }
 
  private:
+  Result<Report> run_by_model(const TuneRequest& request, const Context& context) const {
+    HEADNORM_TRY(const GpuModel model, parse_model_device(device_.device));
+    HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::write));
+    const InterruptScope interrupt;
+    ModelTuning tuning{request, model, *database, find_assembler(context.environment), InterruptScope::requested, {}};
+    tuning.warn = [&](const std::string& text) { print_warning(context, text); };
+    HEADNORM_TRY(const TuneReport tuned, tune_by_model(tuning));
+    return make_report(tuned, *database);
+  }
+
   Result<TuneRequest> make_request() const {
     TuneRequest request;
     HEADNORM_TRY(const Shape shape, make_shape(shape_));
@@ -141,6 +162,8 @@ class TuneVerb final : public Verb {
       report.text += fmt::format("{}  {}\n", row.record.id.substr(0, 8), to_text(row.record.schedule));
     if (!tuned.results.empty() && tuned.results.front().record.evidence == Evidence::emulated)
       report.text += "A dry run: an emulated device has no times, and no measured or predicted record gives way to these.\n";
+    if (!tuned.results.empty() && tuned.results.front().record.evidence == Evidence::predicted)
+      report.text += fmt::format("Predicted, not measured: {}.\n", tuned.results.front().record.provenance);
     if (!tuned.interrupted) return report;
     report.exit_code = kExitInterrupted;
     report.error = environment_error("interrupted by a signal", "the same command resumes where this one stopped");

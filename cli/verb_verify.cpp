@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <map>
 #include <set>
 
@@ -46,6 +47,8 @@ class Coverage {
     if (const auto* gpu = std::get_if<GpuSchedule>(&plan.schedule)) {
       count("residency", to_text(gpu->residency));
       count("grid", to_text(gpu->grid));
+      count("staging", to_text(gpu->staging));
+      count("cluster", fmt::to_string(gpu->cluster));
     }
   }
 
@@ -64,6 +67,27 @@ class Coverage {
 
   std::set<std::string> specs_;
   std::map<std::string, std::map<std::string, int>> counts_;
+};
+
+// How long the specs that are left take, if they take as the others did.
+class TimeEstimate {
+ public:
+  explicit TimeEstimate(const std::vector<KernelSpec>& specs) : begin_(std::chrono::steady_clock::now()) {
+    for (const KernelSpec& spec : specs) work_.push_back(work_.back() + kCompiling + static_cast<double>(spec.width));
+  }
+
+  // Once `done` of them are done: ", 5 min to go".
+  std::string text(std::size_t done) const {
+    if (done == 0) return "";
+    const double passed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    const double left_s = passed_s * (work_.back() / work_[done] - 1);
+    return left_s < 90 ? fmt::format(", {:.0f} s to go", left_s) : fmt::format(", {:.0f} min to go", left_s / 60);
+  }
+
+ private:
+  static constexpr double kCompiling = 1000;  // takes about as long as comparing rows of so many elements
+  std::vector<double> work_ = {0};            // of the first n specs
+  std::chrono::steady_clock::time_point begin_;
 };
 
 Json failure_json(const KernelSpec& spec, const DeviceInfo& device, const Failure& failure) {
@@ -111,8 +135,10 @@ class VerifyVerb final : public Verb {
                  make_backend(backend_, device->info().target.kind, context.environment));
     const InterruptScope interrupt;
     ProgressLine line(context);
+    TimeEstimate estimate(specs);
     for (std::size_t i = 0; i < specs.size(); ++i) {
-      line.update(fmt::format("spec {}/{}, {} cases, {} failed: {}", i + 1, specs.size(), cases_, failed_, to_text(specs[i])));
+      line.update(fmt::format("spec {}/{}, {} cases, {} failed{}: {}", i + 1, specs.size(), cases_, failed_, estimate.text(i),
+                              to_text(specs[i])));
       HEADNORM_CHECK(verify_spec(*device, *backend, specs[i], grid, rows, static_cast<std::uint64_t>(seed)));
       if (InterruptScope::requested()) return interrupted_report();
     }

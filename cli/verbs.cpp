@@ -40,6 +40,10 @@ constexpr VerbEntry kVerbs[] = {
      "  headnorm verify --grid standard\n"
      "  headnorm verify --preset dit-xl-2 --rows 1,64",
      make_verify_verb},
+    {"calibrate", "fit a cost model to measured times",
+     "  headnorm calibrate --device model:h200 --db tuned -o my-h200.json\n"
+     "  headnorm tune --preset wide-vit-4096 --device model:my-h200.json",
+     make_calibrate_verb},
     {"completion", "a script that completes headnorm's command lines in a shell",
      "  source <(headnorm completion bash)\n"
      "  headnorm completion zsh > ~/.zfunc/_headnorm\n"
@@ -48,8 +52,14 @@ constexpr VerbEntry kVerbs[] = {
     {"db", "what a database holds, and whether it is whole",
      "  headnorm db list\n"
      "  headnorm db show 3f2a --db tuned\n"
-     "  headnorm db check --json",
+     "  headnorm db check --json\n"
+     "  headnorm db merge other --db tuned",
      make_db_verb},
+    {"export", "the records in the formats of other projects",
+     "  headnorm export --format csv --db tuned -o tuned.csv\n"
+     "  headnorm export --format kernel-tuner-cache --preset wide-vit-4096 --db tuned -o caches\n"
+     "  headnorm export --format header --evidence measured,predicted -o headnorm_tuned.h",
+     make_export_verb},
 };
 
 }  // namespace

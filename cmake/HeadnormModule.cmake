@@ -11,7 +11,7 @@ function(headnorm_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;PRIVATE_LIBS" ${ARGN})
   add_library(headnorm_${name} STATIC ${ARG_SOURCES})
   target_include_directories(headnorm_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/headnorm>)
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   set_target_properties(headnorm_${name} PROPERTIES EXPORT_NAME ${name})
   foreach(library IN LISTS HEADNORM_HEADER_ONLY)
     list(TRANSFORM ARG_LIBS REPLACE "^${library}$" "$<BUILD_INTERFACE:${library}>")

@@ -289,11 +289,13 @@ class RowBound {
 
 int log2_of(int value) { return std::bit_width(static_cast<unsigned>(value)) - 1; }
 
-// Additions that a term of a sum over `parts` parts goes through: along a lane's chain, up the tree over lanes, along the partials.
+// Additions that a term of a sum over `parts` parts goes through: along a lane's chain, up the tree over lanes, along the partials,
+// then along the blocks of a cluster.
 std::int64_t gpu_additions(const Plan& plan, std::int64_t parts) {
   const GpuPlan& gpu = plan.gpu();
   const GpuReduction& reduction = parts > 1 ? gpu.over_group : gpu.over_part;
-  return gpu.chunks * gpu.vector_elements + log2_of(reduction.shuffle_lanes) + reduction.partials;
+  return gpu.chunks * gpu.vector_elements + log2_of(reduction.shuffle_lanes) + reduction.partials +
+         (gpu.cluster > 1 ? gpu.cluster : 0);
 }
 
 // The same, along a lane's chain, up the trees over accumulators and lanes, along the parts.

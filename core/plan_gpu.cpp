@@ -23,7 +23,7 @@ constexpr std::int64_t kMaxKeptRegisters = 128;  // of a lane, for u and for wei
 constexpr std::int64_t kRegisterFile = 65536;    // registers that the threads of one block share
 constexpr std::int64_t kMaxRegisters = 255;      // of a thread
 constexpr std::int64_t kWorkRegisters = 32;      // of a thread, for addresses, weights and sums
-constexpr std::int64_t kMoreWorkRegisters = 8;   // with both a residual and a gate
+constexpr std::int64_t kMoreWorkRegisters = 8;   // with both a residual and a gate; and again with clusters, and with staging
 constexpr int kMaxBlockThreads = 1024;
 constexpr int kMaxAccessBytes = 32;
 constexpr int kMaxUnroll = 16;
@@ -139,11 +139,19 @@ std::int64_t weight_registers(const Plan& plan, const GpuPlan& shape) {
   return (shape.chunks * shape.vector_elements * bytes + 3) / 4;
 }
 
+// Registers of a lane for what it keeps.
+std::int64_t room_for_kept(const KernelSpec& spec, std::int64_t block_threads, const GpuSchedule& s) {
+  std::int64_t work = kWorkRegisters;
+  if (spec.has_residual() && spec.has_gate()) work += kMoreWorkRegisters;
+  if (s.cluster > 1) work += kMoreWorkRegisters;
+  if (s.staging != Staging::none) work += kMoreWorkRegisters;
+  const std::int64_t per_thread = std::min(kMaxRegisters, kRegisterFile / block_threads / 8 * 8);
+  return std::min(kMaxKeptRegisters, per_thread - work);
+}
+
 Result<void> check_registers(const Plan& plan, const GpuPlan& shape) {
   const std::int64_t u = kept_values(plan.spec) * shape.chunks * shape.vector_elements, weights = weight_registers(plan, shape);
-  const bool has_both = plan.spec.has_residual() && plan.spec.has_gate();
-  const std::int64_t per_thread = std::min(kMaxRegisters, kRegisterFile / shape.block_threads / 8 * 8);
-  const std::int64_t room = std::min(kMaxKeptRegisters, per_thread - kWorkRegisters - (has_both ? kMoreWorkRegisters : 0));
+  const std::int64_t room = room_for_kept(plan.spec, shape.block_threads, plan.gpu_schedule());
   if (u + weights <= room) return {};
   if (u <= room)
     return illegal("weights", "before",
@@ -184,12 +192,30 @@ int default_lanes(std::int64_t part, int vector, int bytes, std::int64_t most) {
   return -std::get<2>(best);
 }
 
-// The lanes and vector of the schedule that needs no tuning: what decides the order of sums.
-GpuSchedule default_order(const KernelSpec& spec, std::int64_t part_elements, std::int64_t parts_per_group) {
+// A part that one block cannot keep in registers is shared by a cluster that can, of few threads a block so that each has many
+// registers; by the largest that every device takes where none can.
+void share_among_blocks(const KernelSpec& spec, std::int64_t part_elements, std::int64_t parts_per_group, GpuSchedule& s) {
+  constexpr std::int64_t kBlockThreads = 512;
+  constexpr int kMostBlocks = 8;
+  const auto keeps = [&] {
+    const std::int64_t step = std::int64_t{s.lanes} * s.cluster * s.vector_elements;
+    const std::int64_t kept = kept_values(spec) * ((part_elements + step - 1) / step) * s.vector_elements;
+    return kept <= room_for_kept(spec, std::max<std::int64_t>(s.lanes * parts_per_group, 32), s);
+  };
+  if (keeps()) return;
+  const int lanes = s.lanes;
+  while (s.lanes > 1 && s.lanes * parts_per_group > kBlockThreads) s.lanes /= 2;
+  while (s.cluster < kMostBlocks && s.cluster * 2 <= s.lanes && !keeps()) s.cluster *= 2;
+  if (s.cluster == 1 && !keeps()) s.lanes = lanes;
+}
+
+// The lanes, vector and cluster of the schedule that needs no tuning: what decides the order of sums.
+GpuSchedule default_order(const KernelSpec& spec, const Target& target, std::int64_t part_elements, std::int64_t parts_per_group) {
   GpuSchedule s;
   s.vector_elements = 16 / size_bytes(spec.x_dtype);
   while (part_elements % s.vector_elements != 0) s.vector_elements /= 2;
   s.lanes = default_lanes(part_elements, s.vector_elements, size_bytes(spec.x_dtype), kMaxBlockThreads / parts_per_group);
+  if (target.has_clusters()) share_among_blocks(spec, part_elements, parts_per_group, s);
   return s;
 }
 
@@ -263,7 +289,7 @@ Result<void> plan_rules::plan_gpu(Plan& plan) {
   HEADNORM_CHECK(check_gpu_fields(s, plan.target));
   HEADNORM_CHECK(check_group(plan, s));
   if (plan.spec.mode == Mode::batch_invariant)
-    HEADNORM_CHECK(check_order(s, default_order(plan.spec, plan.part_elements, plan.parts_per_group)));
+    HEADNORM_CHECK(check_order(s, default_order(plan.spec, plan.target, plan.part_elements, plan.parts_per_group)));
   HEADNORM_TRY(GpuPlan shape, plan_threads(plan, s));
   plan_accesses(plan, s, shape);
   shape.shared_bytes = sum_bytes(plan, shape);
@@ -284,8 +310,10 @@ Schedule plan_rules::default_gpu_schedule(const KernelSpec& spec, const Target& 
   const std::int64_t seed = spec.has_gate() ? spec.width / spec.seed_heads : spec.head_size;
   const std::int64_t part = std::min(spec.head_size, seed);
   const std::int64_t parts_per_group = std::max(spec.head_size, seed) / part;
-  GpuSchedule s = default_order(spec, part, parts_per_group);
+  GpuSchedule s = default_order(spec, target, part, parts_per_group);
   s.block_threads = 128;
+  if (make_plan(spec, s, target).ok()) return s;
+  s.residency = s.cluster > 1 ? Residency::shared : Residency::reload;
   if (!make_plan(spec, s, target).ok()) s.residency = Residency::reload;
   return s;
 }

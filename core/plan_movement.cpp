@@ -1,8 +1,6 @@
 // Rules and derived numbers of GPU schedules that concern how rows move: clusters, staging, cache hints and dependent launches.
 #include <fmt/format.h>
 
-#include <tuple>
-
 #include "core/plan_rules.h"
 
 namespace headnorm {
@@ -42,21 +40,14 @@ Result<void> check_stage_accesses(const Plan& plan, const GpuPlan& shape, Stagin
 
 std::int64_t room_bytes(const Plan& plan, const GpuPlan& shape, Operand operand) {
   if (!has_operand(plan.spec, operand)) return 0;
-  const std::int64_t slots = shape.groups_per_block() * plan.parts_per_group;
-  const std::int64_t bytes = slots * shape.block_part_elements() * size_bytes(operand_dtype(plan.spec, operand));
+  const std::int64_t parts = shape.block_threads / shape.lanes;  // those past the last have room of their own
+  const std::int64_t bytes = parts * shape.block_part_elements() * size_bytes(operand_dtype(plan.spec, operand));
   return (bytes + kStageAlign - 1) / kStageAlign * kStageAlign;
 }
 
 }  // namespace
 
 Result<void> plan_rules::check_movement_fields(const GpuSchedule& s, const Target& target) {
-  for (const auto& [field, value, is_default] :
-       {std::tuple("cluster", fmt::to_string(s.cluster), s.cluster <= 1),
-        std::tuple("staging", std::string(to_text(s.staging)), s.staging == Staging::none),
-        std::tuple("cache", std::string(to_text(s.cache)), s.cache == CacheUse::plain),
-        std::tuple("launch", std::string(to_text(s.launch)), s.launch == LaunchForm::plain)}) {
-    if (!is_default) return illegal(field, value, "not in this version");
-  }
   if (!is_power_of_two(s.cluster) || s.cluster > kMaxCluster)
     return illegal("cluster", fmt::to_string(s.cluster), "must be 1, 2, 4, 8 or 16 blocks");
   if (s.cluster > 1 && !target.has_clusters())
@@ -83,6 +74,12 @@ Result<void> plan_rules::plan_staging(const Plan& plan, GpuSchedule& s, GpuPlan&
   HEADNORM_CHECK(check_stage_accesses(plan, shape, s.staging));
   if (s.residency == Residency::reload)
     return illegal("residency", "reload", "reads rows from memory again; with staging they wait in shared memory: use shared");
+  if (s.staging == Staging::bulk && s.cluster > 1 && plan.part_elements < shape.chunk_elements())
+    return illegal(
+        "staging", "bulk",
+        fmt::format("needs a share of the part for every block of the cluster: {} elements are less than one step of {}; "
+                    "use a smaller cluster, fewer lanes or staging=async",
+                    plan.part_elements, shape.chunk_elements()));
   if (s.grid == GridForm::once) s.stages = 1;  // a block has one tile
   if (s.stages == 0) s.stages = 2;
   if (s.grid == GridForm::persistent && s.stages == 1)

@@ -24,7 +24,8 @@ struct DeviceModel {
   std::uint32_t threads_per_block, threads_per_multiprocessor, blocks_per_multiprocessor;
   std::uint32_t registers_per_block;
   Dim3 max_grid, max_block;
-  std::uint32_t max_cluster;  // blocks; 1: no clusters
+  std::uint32_t max_cluster;        // blocks; 1: no clusters
+  std::uint32_t max_large_cluster;  // of kernels that say that they may have more than is portable
   std::uint32_t parameter_bytes;
   int ptx_version;  // newest that its driver takes: 90 is 9.0
 };

@@ -14,8 +14,13 @@ namespace headnorm::emulator {
 
 struct Device::State {
   State(Model which, int ordinal) : model(device_model(which)), memory(ordinal, model.memory_bytes) {}
+  // What the next launch may run beside.
+  void note_launch(Tag first_tag, const Unsettled& before, bool leaves_unsettled) {
+    unsettled = leaves_unsettled && before.launch_number != 0 ? before : Unsettled{first_tag, memory.launch_number()};
+  }
   const DeviceModel& model;
   GlobalMemory memory;
+  Unsettled unsettled;
 };
 
 struct Module::State {
@@ -36,6 +41,7 @@ const DeviceModel& Device::model() const { return state_->model; }
 std::uint64_t Device::allocate(std::uint64_t bytes) { return state_->memory.allocate(bytes); }
 bool Device::release(std::uint64_t address) { return state_->memory.release(address); }
 std::uint64_t Device::used_bytes() const { return state_->memory.used_bytes(); }
+void Device::settle() { state_->unsettled = {}; }
 
 namespace {
 
@@ -48,6 +54,7 @@ Allocation* find(GlobalMemory& memory, std::uint64_t address, std::uint64_t byte
 }  // namespace
 
 bool Device::write(std::uint64_t to, const void* from, std::uint64_t bytes) {
+  settle();
   if (bytes == 0) return true;
   Allocation* target = find(state_->memory, to, bytes);
   if (target == nullptr) return false;
@@ -65,6 +72,7 @@ bool Device::read(void* to, std::uint64_t from, std::uint64_t bytes) const {
 }
 
 bool Device::copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+  settle();
   if (bytes == 0) return true;
   Allocation* target = find(state_->memory, to, bytes);
   Allocation* source = find(state_->memory, from, bytes);
@@ -75,6 +83,7 @@ bool Device::copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
 }
 
 bool Device::fill(std::uint64_t to, std::uint64_t bytes, std::uint8_t value) {
+  settle();
   if (bytes == 0) return true;
   Allocation* target = find(state_->memory, to, bytes);
   if (target == nullptr) return false;
@@ -142,10 +151,14 @@ LaunchResult Device::launch(const Module& module, std::string_view name, const L
                 whole,
                 parameters,
                 state_->memory.begin_launch(whole.grid.count()),
+                shape.starts_early ? state_->unsettled : Unsettled{},
+                false,
                 {},
                 {},
                 std::mt19937_64(options.seed)};
+  if (launch.before.first_tag >= launch.first_tag) launch.before = {};  // tags began anew
   run_launch(launch);
+  state_->note_launch(launch.first_tag, launch.before, launch.leaves_unsettled);
   return {std::move(launch.fault), launch.counters};
 }
 

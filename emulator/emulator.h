@@ -50,6 +50,8 @@ class Device {
   // Base and size of the live allocation that holds an address; a size of 0: there is none.
   std::pair<std::uint64_t, std::uint64_t> find_allocation(std::uint64_t address) const;
   std::uint64_t used_bytes() const;
+  // The host has waited: none of the launches so far may run beside a later one. Moving bytes in or out waits, too.
+  void settle();
 
   // Failure: PTX that does not parse, has an instruction that is not known, or is newer than the device or its driver.
   Outcome<std::shared_ptr<Module>> load(std::string_view ptx);

@@ -22,6 +22,7 @@ enum class Rule : std::uint8_t {
   race,           // shared memory: no two threads touch a byte, one of them writing, without a barrier between
   block_overlap,  // global memory: no byte is written by two blocks, unless atomically
   async_copy,     // asynchronous copies are waited for, have the bytes that were promised, and end before the block does
+  launch_order,   // what a kernel that may still run writes or reads is touched only behind griddepcontrol.wait
   launch_limit,   // a launch keeps to the limits of the device and of the kernel
   progress,       // a kernel comes to its end
   trap,           // the kernel stopped itself

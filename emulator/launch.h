@@ -39,6 +39,9 @@ struct LaunchShape {
   Dim3 grid, block;
   Dim3 cluster{0, 0, 0};  // 0: as the kernel says, else one block
   std::uint64_t dynamic_shared_bytes = 0;
+  // The kernel may start while the one launched before it on the device runs (programmatic stream serialization). It runs after
+  // that all the same; what its threads touch ahead of griddepcontrol.wait is checked.
+  bool starts_early = false;
 };
 
 struct LaunchOptions {

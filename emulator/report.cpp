@@ -6,8 +6,8 @@
 namespace headnorm::emulator {
 
 const char* to_text(Rule rule) {
-  constexpr const char* kNames[] = {"in_bounds", "device_memory", "alignment",  "initialised",  "barrier",  "shuffle",
-                                    "race",      "block_overlap", "async_copy", "launch_limit", "progress", "trap"};
+  constexpr const char* kNames[] = {"in_bounds",     "device_memory", "alignment",    "initialised",  "barrier",  "shuffle", "race",
+                                    "block_overlap", "async_copy",    "launch_order", "launch_limit", "progress", "trap"};
   return kNames[static_cast<std::size_t>(rule)];
 }
 

@@ -47,8 +47,8 @@ std::string check_cluster(const Kernel& kernel, const DeviceModel& model, const 
     return fmt::format("cluster ({},{},{}); the kernel requires ({},{},{}) (.reqnctapercluster)", c.x, c.y, c.z, required[0],
                        required[1], required[2]);
   if (c.count() > 1 && model.max_cluster == 1) return fmt::format("{} has no clusters", model.name);
-  if (c.count() > model.max_cluster)
-    return fmt::format("a cluster of {} blocks; {} takes {} at most", c.count(), model.name, model.max_cluster);
+  if (c.count() > model.max_large_cluster)
+    return fmt::format("a cluster of {} blocks; {} takes {} at most", c.count(), model.name, model.max_large_cluster);
   if (g.x % c.x != 0 || g.y % c.y != 0 || g.z % c.z != 0)
     return fmt::format("grid ({},{},{}) is not a multiple of the cluster ({},{},{})", g.x, g.y, g.z, c.x, c.y, c.z);
   return "";

@@ -83,6 +83,10 @@ bool is_aligned(const KernelSpec& spec, const LaunchArguments& arguments, Operan
 
 }  // namespace
 
+Result<double> Device::measure_copy_us(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) {
+  return environment_error(fmt::format("{} measures no copies", info().id), "compare with a copy on a CUDA device");
+}
+
 Result<void> check_arguments(const KernelSpec& spec, const LaunchArguments& arguments) {
   if (arguments.rows < 0)
     return user_error(fmt::format("rows is {}: must be 0 or more", arguments.rows), "give the number of rows");

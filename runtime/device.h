@@ -14,6 +14,7 @@
 
 namespace headnorm {
 
+class DeviceCompiler;
 class Executor;
 
 // Facts of one device. Those that decide whether a measurement carries over are part of a record's key (see Record).
@@ -93,6 +94,10 @@ class Device {
   virtual Result<void> copy_in(void* device_address, const void* source, std::size_t bytes) = 0;
   virtual Result<void> copy_out(void* destination, const void* device_address, std::size_t bytes) = 0;
 
+  // Makes code for exactly this device of portable kernels (runtime/device_compiler.h); null where nothing here can. Lives as long
+  // as the device.
+  virtual DeviceCompiler* compiler() { return nullptr; }
+
   // Refuses an artifact of another target kind, or one that this device cannot run, naming both.
   virtual Result<std::shared_ptr<const LoadedKernel>> load(const Artifact& artifact, const Plan& plan) = 0;
 
@@ -106,6 +111,10 @@ class Device {
 
   // Time of one launch in microseconds, alone on the device as far as that can be had.
   virtual Result<double> measure_us(const LoadedKernel& kernel, const LaunchArguments& arguments) = 0;
+
+  // Time of one copy from the device's memory to the device's memory, measured as launches are: what their time is held against.
+  // Error (environment): this device measures none. On the host the tuner has a copy that uses its threads (tuner/host_copy.h).
+  virtual Result<double> measure_copy_us(void* to, const void* from, std::size_t bytes);
 };
 
 // Rules every launch is held to: no null address of an operand that is there, rows >= 0, strides that do not make rows overlap.

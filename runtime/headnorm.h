@@ -16,7 +16,7 @@
 #include "core/target.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/database/database.h"
+#include "runtime/database/layered_database.h"
 #include "runtime/device.h"
 #include "runtime/executor.h"
-#include "runtime/kernel_cache.h"
 #include "runtime/runtime.h"

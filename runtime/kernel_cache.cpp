@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <future>
 #include <mutex>
 #include <unordered_map>
+
+#include "runtime/device_compiler.h"
 
 namespace headnorm {
 namespace {
@@ -40,6 +43,7 @@ struct KernelCache::State {
   std::mutex mutex;  // of all below
   std::unordered_map<std::string, Slot> slots;
   Counters counters;
+  std::atomic<bool> makes_code = true;  // until code that was made does not load
 
   bool can_compile() const { return backend != nullptr && mode == JitMode::allowed; }
 
@@ -49,23 +53,54 @@ struct KernelCache::State {
   }
 
   // None if it is not stored, or stored and of no use.
+  Kernel load_stored_as(const std::string& key, const Plan& plan) {
+    const Result<std::optional<Artifact>> artifact = database->find_kernel(key);
+    if (!artifact.ok() || !artifact->has_value()) return nullptr;
+    Result<Kernel> kernel = load(**artifact, plan);
+    if (kernel.ok()) return std::move(*kernel);
+    database->warn("kernel", fmt::format("the stored kernel {} is passed over: {}", key, kernel.error().message));
+    return nullptr;
+  }
+
+  // In the form for exactly this device, or else in the portable one.
   Kernel load_stored(const Plan& plan, const std::string& identity) {
     if (database == nullptr) return nullptr;
-    const Result<std::optional<Artifact>> artifact = database->find_kernel(artifact_key(plan, identity));
-    if (!artifact.ok() || !artifact->has_value()) return nullptr;
-    Result<Kernel> kernel = device.load(**artifact, plan);
+    const std::string key = artifact_key(plan, identity);
+    Kernel kernel;
+    if (DeviceCompiler* compiler = device.compiler())
+      kernel = load_stored_as(device_code_key(key, compiler->identity(plan.target)), plan);
+    if (kernel == nullptr) kernel = load_stored_as(key, plan);
+    if (kernel != nullptr) count(&Counters::database_hits);
+    return kernel;
+  }
+
+  // Portable kernels are made into code for this device first, where that can be kept: the next process compiles nothing.
+  Result<Kernel> load(const Artifact& artifact, const Plan& plan) {
+    DeviceCompiler* compiler = artifact.kind == ArtifactKind::ptx && mode == JitMode::allowed && database != nullptr && makes_code
+                                   ? device.compiler()
+                                   : nullptr;
+    if (compiler == nullptr) return device.load(artifact, plan);
+    if (Kernel kernel = load_as_code(*compiler, artifact, plan)) return kernel;
+    return device.load(artifact, plan);
+  }
+
+  // None if it cannot be made, or is of no use on this device: then it is not tried again.
+  Kernel load_as_code(DeviceCompiler& compiler, const Artifact& portable, const Plan& plan) {
+    const Result<DeviceCode> code = compiler.compile(portable, plan.target);
+    Result<Kernel> kernel = code.ok() ? device.load(code->artifact, plan) : Result<Kernel>(code.error());
     if (!kernel.ok()) {
-      database->warn("kernel", fmt::format("the stored kernel {} is passed over: {}", (*artifact)->key, kernel.error().message));
+      makes_code = false;
+      database->warn("device code", fmt::format("kernels are loaded in their portable form: {}", kernel.error().message));
       return nullptr;
     }
-    count(&Counters::database_hits);
+    (void)database->store_kernel(code->artifact, code->log);
     return std::move(*kernel);
   }
 
   Result<Kernel> compile(const Plan& plan) {
     count(&Counters::compilations);
     HEADNORM_TRY(const Artifact artifact, backend->compile(plan));
-    HEADNORM_TRY(Kernel kernel, device.load(artifact, plan));
+    HEADNORM_TRY(Kernel kernel, load(artifact, plan));
     // A kernel that cannot be stored serves from memory; the database has said why.
     if (database != nullptr) (void)database->store_kernel(artifact);
     return kernel;
@@ -106,7 +141,7 @@ struct KernelCache::State {
 };
 
 KernelCache::KernelCache(Device& device, Database* database, CodegenBackend* backend, JitMode mode)
-    : state_(new State{device, database, backend, mode, {}, {}, {}}) {}
+    : state_(new State{device, database, backend, mode, {}, {}, {}, true}) {}
 
 KernelCache::~KernelCache() = default;
 
@@ -132,6 +167,19 @@ Result<std::shared_ptr<const LoadedKernel>> KernelCache::get(const Plan& plan, c
   promise.set_value(kernel);
   return kernel;
 }
+
+Result<std::shared_ptr<const LoadedKernel>> KernelCache::find(const Plan& plan) const {
+  const std::lock_guard lock(state_->mutex);
+  const auto slot = state_->slots.find(memory_key(plan));
+  if (slot != state_->slots.end() && slot->second.ready()) {
+    if (Result<Kernel> kernel = slot->second.kernel.get(); kernel.ok()) return kernel;
+  }
+  return user_error(fmt::format("the kernel of spec '{}' with schedule '{}' for {} is not among those that were loaded",
+                                to_text(plan.spec), to_text(plan.schedule), to_text(plan.target)),
+                    "prepare() this spec and row count, or tune it into the table that is warmed");
+}
+
+JitMode KernelCache::mode() const { return state_->mode; }
 
 KernelCache::Counters KernelCache::counters() const {
   const std::lock_guard lock(state_->mutex);

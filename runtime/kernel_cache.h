@@ -7,13 +7,9 @@
 #include "core/codegen_backend.h"
 #include "runtime/database/database.h"
 #include "runtime/device.h"
+#include "runtime/jit_mode.h"
 
 namespace headnorm {
-
-enum class JitMode : std::uint8_t {
-  allowed,    // compile on a miss
-  forbidden,  // a miss is an error that names the kernel and how to make it
-};
 
 // Thread-safe: threads that ask for one kernel at once cause one compilation and wait for it; other kernels are not held up.
 class KernelCache {
@@ -26,6 +22,11 @@ class KernelCache {
   // process cannot compile: that of the kernel kept with a record. Errors: of the compiler (to all who wait for it; the next call
   // tries again), of loading, or user/environment if the kernel is stored nowhere and compiling is forbidden or impossible.
   Result<std::shared_ptr<const LoadedKernel>> get(const Plan& plan, const std::string& stored_by = {});
+
+  // The same, without reading, compiling or waiting: an error unless it was got before.
+  Result<std::shared_ptr<const LoadedKernel>> find(const Plan& plan) const;
+
+  JitMode mode() const;
 
   struct Counters {
     int memory_hits = 0, database_hits = 0, compilations = 0;

@@ -2,10 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <bit>
 #include <mutex>
-#include <shared_mutex>
-#include <unordered_map>
+#include <set>
+#include <utility>
+
+#include "runtime/database/record_index.h"
+#include "runtime/database/table_digest.h"
+#include "runtime/insert_only_map.h"
+#include "runtime/kernel_cache.h"
 
 namespace headnorm {
 namespace {
@@ -39,14 +46,23 @@ struct KeyHash {
   }
 };
 
+// Where a kernel may come from.
+enum class Reach : std::uint8_t { anywhere, memory };
+
 struct Entry {
   LaunchReport report;
   std::string stored_by;  // see KernelCache::get
   std::shared_ptr<const LoadedKernel> kernel;
 };
+LaunchReport make_report(const Lookup& lookup) {
+  return {lookup.served, lookup.schedule, lookup.record ? RecordId(lookup.record->id) : RecordId(),
+          std::make_shared<const std::string>(describe(lookup))};
+}
+
+// Owns the entry only where it is not in the map.
 using EntryPointer = std::shared_ptr<const Entry>;
 
-// Programs with ever new row counts would fill memory: past this many the map starts anew, and kernels come from the cache again.
+// Programs with ever new row counts would fill memory: past this many, a new one is looked up at each launch.
 constexpr std::size_t kMaxEntries = 65536;
 
 }  // namespace
@@ -55,70 +71,109 @@ struct Runtime::State {
   Device& device;
   Database* database;
   KernelCache cache;
-  std::shared_mutex mutex;  // of entries
-  std::unordered_map<Key, EntryPointer, KeyHash> entries;
+  InsertOnlyMap<Key, Entry, KeyHash> entries;
+
+  std::atomic<const RecordIndex*> warmed{nullptr};  // of all warmed tables; null before the first
+  std::mutex warm_mutex;                            // of the two below
+  std::vector<Record> warmed_records;
+  std::vector<std::unique_ptr<const RecordIndex>> indices;  // the last is `warmed`; others may be in use
 
   State(Device& device_used, Database* database_used, CodegenBackend* backend, JitMode mode)
       : device(device_used), database(database_used), cache(device_used, database_used, backend, mode) {}
 
-  EntryPointer find(const Key& key) {
-    const std::shared_lock lock(mutex);
-    const auto found = entries.find(key);
-    return found == entries.end() ? nullptr : found->second;
-  }
+  // Whether a kernel that is not in memory is out of reach.
+  bool is_sealed() const { return warmed.load(std::memory_order_acquire) != nullptr && cache.mode() == JitMode::forbidden; }
+
+  static EntryPointer borrow(const Entry* entry) { return {std::shared_ptr<void>(), entry}; }
 
   // `stream`: the one that the kernel is going to be launched on, or null.
-  Result<EntryPointer> get(const Key& key, void* stream) {
-    if (EntryPointer found = find(key)) return found;
-    HEADNORM_CHECK(device.check_can_load(stream));
-    HEADNORM_TRY(Entry entry, key.alignment == Alignment::planned ? choose(key.spec, key.rows) : unaligned_twin(key, stream));
-    const std::unique_lock lock(mutex);
-    if (entries.size() >= kMaxEntries) entries.clear();
-    return entries.try_emplace(key, std::make_shared<const Entry>(std::move(entry))).first->second;
+  Result<EntryPointer> get(const Key& key, void* stream, Reach reach) {
+    if (const Entry* found = entries.find(key)) return borrow(found);
+    if (reach == Reach::anywhere) HEADNORM_CHECK(device.check_can_load(stream));
+    HEADNORM_TRY(Entry entry,
+                 key.alignment == Alignment::planned ? choose(key.spec, key.rows, reach) : unaligned_twin(key, stream, reach));
+    auto made = std::make_shared<const Entry>(std::move(entry));
+    const Entry* const kept = entries.insert(key, *made, kMaxEntries);
+    return kept == nullptr ? made : borrow(kept);
   }
 
-  Result<Entry> load(const KernelSpec& spec, const LaunchReport& report, const std::string& stored_by) {
+  Result<Entry> load(const KernelSpec& spec, const LaunchReport& report, const std::string& stored_by, Reach reach) {
     HEADNORM_TRY(const Plan plan, make_plan(spec, report.schedule, device.info().target));
-    HEADNORM_TRY(auto kernel, cache.get(plan, stored_by));
-    return Entry{{report.served, plan.schedule, report.record}, stored_by, std::move(kernel)};
+    HEADNORM_TRY(auto kernel, reach == Reach::memory ? cache.find(plan) : cache.get(plan, stored_by));
+    return Entry{{report.served, plan.schedule, report.record, report.from}, stored_by, std::move(kernel)};
   }
 
   LaunchReport default_report(const KernelSpec& spec) const {
-    return {Served::fallback, default_schedule(spec, device.info().target), ""};
+    Lookup nothing;
+    nothing.schedule = default_schedule(spec, device.info().target);
+    return make_report(nothing);
+  }
+
+  Result<Lookup> look_up(const KernelSpec& canonical, std::int64_t rows) {
+    if (const RecordIndex* index = warmed.load(std::memory_order_acquire)) return index->look_up(canonical, rows, device.info());
+    if (database != nullptr) return database->look_up(canonical, rows, device.info());
+    Lookup nothing;
+    nothing.schedule = default_schedule(canonical, device.info().target);
+    return nothing;
   }
 
   // The best schedule known; the default where its kernel cannot be had.
-  Result<Entry> choose(const KernelSpec& spec, std::int64_t rows) {
+  Result<Entry> choose(const KernelSpec& spec, std::int64_t rows, Reach reach) {
     HEADNORM_TRY(const KernelSpec canonical, make_spec(spec));
-    if (database == nullptr) return load(canonical, default_report(canonical), "");
-    HEADNORM_TRY(const Lookup lookup, database->look_up(canonical, rows, device.info()));
+    HEADNORM_TRY(const Lookup lookup, look_up(canonical, rows));
     const std::string stored_by = lookup.record ? lookup.record->kernel.backend : "";
-    Result<Entry> best = load(canonical, {lookup.served, lookup.schedule, lookup.record ? lookup.record->id : ""}, stored_by);
+    Result<Entry> best = load(canonical, make_report(lookup), stored_by, reach);
     if (best.ok() || lookup.served == Served::fallback) return best;
-    Result<Entry> fallback = load(canonical, default_report(canonical), stored_by);
+    Result<Entry> fallback = load(canonical, default_report(canonical), stored_by, reach);
     if (!fallback.ok()) return best;
-    database->warn("winner",
-                   fmt::format("record {} is passed over for the default schedule: {}", lookup.record->id, best.error().message));
+    if (database != nullptr)
+      database->warn("winner",
+                     fmt::format("record {} is passed over for the default schedule: {}", lookup.record->id, best.error().message));
     return fallback;
   }
 
   // The kernel that serves these tensors; rows > 0.
-  Result<EntryPointer> get_for(const KernelSpec& spec, const LaunchArguments& arguments) {
-    HEADNORM_TRY(EntryPointer entry, get({spec, arguments.rows, Alignment::planned}, arguments.stream));
+  Result<EntryPointer> get_for(const KernelSpec& spec, const LaunchArguments& arguments, Reach reach) {
+    HEADNORM_TRY(EntryPointer entry, get({spec, arguments.rows, Alignment::planned}, arguments.stream, reach));
     if (satisfies_alignment(entry->kernel->plan(), arguments)) return entry;
-    return get({spec, arguments.rows, Alignment::any}, arguments.stream);
+    return get({spec, arguments.rows, Alignment::any}, arguments.stream, reach);
   }
 
-  Result<Entry> unaligned_twin(const Key& key, void* stream) {
-    HEADNORM_TRY(const EntryPointer planned, get({key.spec, key.rows, Alignment::planned}, stream));
+  Result<Entry> unaligned_twin(const Key& key, void* stream, Reach reach) {
+    HEADNORM_TRY(const EntryPointer planned, get({key.spec, key.rows, Alignment::planned}, stream, reach));
     LaunchReport report = planned->report;
     report.schedule = unaligned_schedule(planned->kernel->plan());
-    Result<Entry> twin = load(planned->kernel->plan().spec, report, planned->stored_by);
+    Result<Entry> twin = load(planned->kernel->plan().spec, report, planned->stored_by, reach);
     if (twin.ok()) return twin;
     return Error{twin.error().kind,
                  fmt::format("the tensors lack the alignment that schedule '{}' asks for, and {}",
                              to_text(planned->report.schedule), twin.error().message),
                  "align addresses and row strides (Device::allocate aligns), or " + twin.error().remedy};
+  }
+
+  // Look-ups are answered by these records too from now on.
+  const RecordIndex& add_to_index(std::vector<Record> records) {
+    const std::lock_guard lock(warm_mutex);
+    warmed_records.insert(warmed_records.end(), std::make_move_iterator(records.begin()), std::make_move_iterator(records.end()));
+    auto index = std::make_unique<RecordIndex>();
+    for (const Record& record : warmed_records) index->add(std::make_shared<const Record>(record));
+    indices.push_back(std::move(index));
+    warmed.store(indices.back().get(), std::memory_order_release);
+    return *indices.back();
+  }
+
+  // The record's kernel, its twin, and the default of its spec: the last two are extras, which may be missing.
+  Result<void> warm_record(const Record& record, std::set<const LoadedKernel*>& kernels) {
+    const KernelSpec& spec = record.spec;
+    HEADNORM_TRY(const EntryPointer planned, get({spec, record.rows, Alignment::planned}, nullptr, Reach::anywhere));
+    kernels.insert(planned->kernel.get());
+    if (const auto twin = get({spec, record.rows, Alignment::any}, nullptr, Reach::anywhere); twin.ok())
+      kernels.insert((*twin)->kernel.get());
+    if (const auto plain = load(spec, default_report(spec), planned->stored_by, Reach::anywhere); plain.ok())
+      kernels.insert(plain->kernel.get());
+    if (planned->report.record == record.id) return {};
+    return environment_error(fmt::format("the kernel of record {} cannot be had: the default schedule serves", record.id),
+                             "tune it again, or allow compiling");
   }
 };
 
@@ -127,16 +182,44 @@ Runtime::Runtime(Device& device, Database* database, CodegenBackend* backend, Ji
 
 Runtime::~Runtime() = default;
 
+Result<LaunchReport> Runtime::look_up(const KernelSpec& spec, std::int64_t rows) {
+  if (rows < 0) return user_error(fmt::format("rows is {}: must be 0 or more", rows), "give the number of rows");
+  HEADNORM_TRY(const KernelSpec canonical, make_spec(spec));
+  HEADNORM_TRY(const Lookup lookup, state_->look_up(canonical, rows));
+  return make_report(lookup);
+}
+
 Result<LaunchReport> Runtime::prepare(const KernelSpec& spec, std::int64_t rows) {
   if (rows < 1) return user_error(fmt::format("rows is {}: must be 1 or more", rows), "give the row count that will be launched");
-  HEADNORM_TRY(const EntryPointer entry, state_->get({spec, rows, Alignment::planned}, nullptr));
+  HEADNORM_TRY(const EntryPointer entry, state_->get({spec, rows, Alignment::planned}, nullptr, Reach::anywhere));
   return entry->report;
 }
 
 Result<LaunchReport> Runtime::prepare(const KernelSpec& spec, const LaunchArguments& arguments) {
   if (arguments.rows <= 0) return prepare(spec, arguments.rows);
-  HEADNORM_TRY(const EntryPointer entry, state_->get_for(spec, arguments));
+  HEADNORM_TRY(const EntryPointer entry, state_->get_for(spec, arguments, Reach::anywhere));
   return entry->report;
+}
+
+Result<WarmReport> Runtime::warm(Database& table, std::string_view expected_digest) {
+  HEADNORM_TRY(std::vector<Record> records, table.list(nullptr));
+  WarmReport report;
+  report.digest = table_digest(records);
+  if (!expected_digest.empty() && report.digest != expected_digest)
+    return user_error(
+        fmt::format("the table '{}' has digest {}; expected is {}", table.directory().string(), report.digest, expected_digest),
+        "give every process a copy of the same records (`headnorm db digest` prints the digest)");
+  const RecordIndex& index = state_->add_to_index(records);
+  std::set<const LoadedKernel*> kernels;
+  for (const Record& record : records) {
+    HEADNORM_TRY(const Lookup lookup, index.look_up(record.spec, record.rows, state_->device.info()));
+    if (!lookup.record || lookup.record->id != record.id || lookup.served == Served::other_device) continue;
+    ++report.records;
+    if (const Result<void> warmed = state_->warm_record(record, kernels); !warmed.ok())
+      report.missing.push_back({record.id, warmed.error()});
+  }
+  report.kernels = static_cast<int>(kernels.size());
+  return report;
 }
 
 Result<LaunchReport> Runtime::run(const KernelSpec& spec, const LaunchArguments& arguments) {
@@ -145,7 +228,8 @@ Result<LaunchReport> Runtime::run(const KernelSpec& spec, const LaunchArguments&
     HEADNORM_CHECK(check_arguments(canonical, arguments));
     return state_->default_report(canonical);
   }
-  HEADNORM_TRY(const EntryPointer entry, state_->get_for(spec, arguments));
+  const Reach reach = state_->is_sealed() ? Reach::memory : Reach::anywhere;
+  HEADNORM_TRY(const EntryPointer entry, state_->get_for(spec, arguments, reach));
   HEADNORM_CHECK(state_->device.launch(*entry->kernel, arguments));
   return entry->report;
 }

@@ -71,7 +71,10 @@ Result<void> Search::run_finals() {
     if (finalists.size() > stage.contestants) finalists.resize(stage.contestants);
     for (int round = 0; round < stage.rounds; ++round, ++done) {
       report(TunePhase::finals, done, kFinalRounds, std::max(0.0, deadline_s_ - services_.now_s()));
+      const double begin_s = services_.now_s();
       HEADNORM_TRY(const bool complete, contest.round(finalists, &Contestant::finals));
+      for (Contestant* finalist : finalists)
+        finalist->measure_s += (services_.now_s() - begin_s) / static_cast<double>(finalists.size());
       drop_rejected(finalists);
       if (!complete) return {};
     }

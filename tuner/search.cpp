@@ -73,6 +73,8 @@ Result<std::optional<Record>> Search::run() {
   if (best == nullptr) return nothing_right();
   counts_.legal = asked_ + strategy_->remaining();
   HEADNORM_TRY(Record record, make_record(*best));
+  // A search is not lost for want of its trials; the database has said so.
+  (void)services_.database.store_trials(make_trials(*best, record));
   warn_if_cut_short();
   return std::optional(std::move(record));
 }
@@ -178,6 +180,7 @@ bool Search::recall(const Plan& plan) {
   const JournalEntry& entry = found->second;
   if (entry.rejection) {
     count_rejection(*entry.rejection);
+    recalled_rejections_[to_text(plan.schedule)] = *entry.rejection;
     strategy_->tell(plan, std::nullopt);
   } else {
     ++counts_.verified;
@@ -201,7 +204,9 @@ Result<Contestant*> Search::build(const Plan& plan) {
 }
 
 Result<std::optional<Rejection>> Search::load_and_verify(Contestant& contestant) {
+  const double begin_s = services_.now_s();
   Result<Artifact> artifact = services_.backend.compile(contestant.plan);
+  contestant.compile_s = services_.now_s() - begin_s;
   if (!artifact.ok()) return std::optional(Rejection{"compile", artifact.error().message});
   contestant.artifact = *std::move(artifact);
   auto kernel = services_.device.load(contestant.artifact, contestant.plan);
@@ -213,7 +218,9 @@ Result<std::optional<Rejection>> Search::load_and_verify(Contestant& contestant)
   }
   const std::string text = to_text(contestant.plan.schedule);
   journal_->begin(text);
+  const double verify_begin_s = services_.now_s();
   HEADNORM_TRY(std::optional<Rejection> rejection, verify(contestant));
+  contestant.verify_s = services_.now_s() - verify_begin_s;
   journal_->survive(text);
   return rejection;
 }
@@ -245,8 +252,10 @@ Result<void> Search::screen_batch(const std::vector<Contestant*>& batch) {
   for (int round = 0; round < kScreeningRounds && complete; ++round) {
     HEADNORM_TRY(complete, contest.round(batch, &Contestant::screening));
   }
-  screening_s_ += services_.now_s() - begin_s;
+  const double took_s = services_.now_s() - begin_s;
+  screening_s_ += took_s;
   for (Contestant* contestant : batch) {
+    contestant->measure_s += took_s / static_cast<double>(batch.size());
     screening_trials_ += static_cast<int>(contestant->screening.times_us.size());
     if (contestant->rejection) {
       --counts_.verified;

@@ -18,7 +18,7 @@ class Search {
   // `request.spec` is canonical; both must outlive the search.
   Search(const TuneRequest& request, const TuneServices& services, std::int64_t rows, double budget_s);
 
-  // The record, with its kernel stored in the database, not yet published; none if a stop was requested.
+  // The record, with its kernel and trials stored in the database, not yet published; none if a stop was requested.
   Result<std::optional<Record>> run();
 
   // Forgets the journal; to be called when the record is published.
@@ -41,6 +41,9 @@ class Search {
   Contestant* winner();
   void warn_if_cut_short() const;
   Result<Record> make_record(const Contestant& best);
+  TrialLog make_trials(const Contestant& best, const Record& record) const;
+  double time_ratio(const Contestant& contestant, const Contestant& best) const;
+  double screening_score(const Contestant& contestant) const;
   Result<void> store_unaligned_twin(const Plan& plan);
 
   void count_rejection(const Rejection& rejection);
@@ -84,6 +87,7 @@ class Search {
   // By schedule text: the contestants of this process, and the scores of an earlier one with their plans.
   std::map<std::string, std::unique_ptr<Contestant>> contestants_;
   std::vector<std::pair<double, Plan>> remembered_;
+  std::map<std::string, Rejection> recalled_rejections_;
   CandidateCounts counts_;
   std::string first_rejection_;
   int asked_ = 0, told_ = 0;

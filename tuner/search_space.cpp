@@ -122,7 +122,39 @@ void add_persistent(Collector& out, GpuSchedule s) {
   out.add(s);
 }
 
+// Rows on their way to shared memory while others are in work; where the grid persists, the next ones.
+void add_staged(Collector& out, GpuSchedule s) {
+  for (Staging staging : {Staging::async, Staging::bulk}) {
+    s.staging = staging;
+    for (int block : {128, 512}) {
+      s.block_threads = block;
+      add_persistent(out, s);
+    }
+    s.residency = Residency::shared;
+    out.add(s);
+    s.residency = Residency::registers;
+  }
+}
+
+// Parts over several blocks, where they are long enough to give each block a few kilobytes.
+void add_clusters(Collector& out, GpuSchedule s) {
+  constexpr std::int64_t kLeastBytes = 4 * kKiB;
+  if (!out.target().has_clusters() || s.lanes < 128) return;
+  const std::int64_t bytes = part_elements(out.spec()) * size_bytes(out.spec().x_dtype);
+  for (s.cluster = 2; s.cluster <= 8 && bytes / s.cluster >= kLeastBytes; s.cluster *= 2) {
+    s.residency = Residency::registers;
+    out.add(s);
+    add_persistent(out, s);
+    for (Residency residency : {Residency::shared, Residency::reload}) {
+      s.residency = residency;
+      out.add(s);
+    }
+  }
+}
+
 void add_gpu_lanes(Collector& out, GpuSchedule s) {
+  add_staged(out, s);
+  add_clusters(out, s);
   for (int block : {64, 128, 256, 512}) {
     s.block_threads = block;
     out.add(s);
@@ -169,7 +201,8 @@ void refine_host(Collector& out, const HostSchedule& from) {
   }
 }
 
-// Loads in flight, and the shape of the tile at the same number of lanes.
+// Loads in flight, the shape of the tile at the same number of lanes, and what the caches are told. How a launch follows others is
+// not searched: alone on the device it changes nothing.
 void refine_gpu(Collector& out, const GpuSchedule& from) {
   for (WeightLoad weights : {WeightLoad::after, WeightLoad::before}) {
     for (int unroll : {1, 2, 4, 8}) {
@@ -186,6 +219,11 @@ void refine_gpu(Collector& out, const GpuSchedule& from) {
     s.groups = 0;
     out.add(s);
   }
+  GpuSchedule s = from;
+  s.cache = CacheUse::stream;
+  out.add(s);
+  s = from;
+  for (s.stages = 2; s.staging != Staging::none && s.stages <= 4; ++s.stages) out.add(s);
 }
 
 }  // namespace

@@ -7,10 +7,10 @@
 
 namespace headnorm {
 
-// Choices are of two ranks. The primary ones (form, block, chunk, prefetch, store; on a GPU lanes, vector, block, residency, grid)
-// decide how memory is driven and are enumerated in full. The secondary ones (accumulators, rsqrt, unpack, heads; on a GPU unroll,
-// weights, shape of the tile) move a plan by a few percent, given the default's heads; crossing them with the primary ones would
-// multiply the space by sixty, so they are the refinements of a plan.
+// Choices are of two ranks. The primary ones (form, block, chunk, prefetch, store; on a GPU lanes, vector, block, residency, grid,
+// staging, cluster) decide how memory is driven and are enumerated in full. The secondary ones (accumulators, rsqrt, unpack, heads;
+// on a GPU unroll, weights, shape of the tile, stages, cache) move a plan by a few percent, given the default's heads; crossing
+// them with the primary ones would multiply the space by sixty, so they are the refinements of a plan.
 struct SearchSpace {
   std::vector<Plan> plans;  // all different; default_schedule first
   int illegal = 0;          // schedules that make_plan refused

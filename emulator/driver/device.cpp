@@ -369,7 +369,9 @@ HEADNORM_DRIVER_EXPORT CUresult cuCtxSynchronize() {
   DriverContext* context = current_context(result);
   if (context == nullptr) return result;
   if (is_capture_strict()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  return finish(*context);
+  result = finish(*context);
+  device_of(*context).settle();
+  return result;
 }
 
 HEADNORM_DRIVER_EXPORT CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {

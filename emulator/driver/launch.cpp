@@ -28,6 +28,10 @@ CUresult result_of(const Fault& fault) {
   }
 }
 
+std::uint32_t max_cluster(const DriverFunction& function, const DeviceModel& model) {
+  return function.allows_large_cluster != 0 ? model.max_large_cluster : model.max_cluster;
+}
+
 // What the driver itself refuses, before anything is put into the stream.
 CUresult check(const DriverFunction& function, const DeviceModel& model, const LaunchShape& shape) {
   const Dim3 &g = shape.grid, &b = shape.block, &c = shape.cluster;
@@ -36,7 +40,7 @@ CUresult check(const DriverFunction& function, const DeviceModel& model, const L
   if (b.x > model.max_block.x || b.y > model.max_block.y || b.z > model.max_block.z || b.count() > function.facts.max_threads)
     return CUDA_ERROR_INVALID_VALUE;
   if (shape.dynamic_shared_bytes > function.max_dynamic_shared_bytes) return CUDA_ERROR_INVALID_VALUE;
-  if (c.count() > model.max_cluster) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  if (c.count() > max_cluster(function, model)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   if (c.count() > 0 && (g.x % c.x != 0 || g.y % c.y != 0 || g.z % c.z != 0)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   return CUDA_SUCCESS;
 }
@@ -133,12 +137,14 @@ HEADNORM_DRIVER_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, C
         shape.cluster = {attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z};
         if (shape.cluster.count() == 0) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
         break;
+      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        shape.starts_early = attribute.value.programmaticStreamSerializationAllowed != 0;
+        break;
       case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
         if (attribute.value.cooperative != 0) return CUDA_ERROR_NOT_SUPPORTED;
         break;
       case CU_LAUNCH_ATTRIBUTE_IGNORE:
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:  // launches run one after another: the order is kept
       case CU_LAUNCH_ATTRIBUTE_PRIORITY:
         break;
       default:
@@ -173,7 +179,7 @@ HEADNORM_DRIVER_EXPORT CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfu
     if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
       size = Dim3{attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z}.count();
   }
-  if (size == 0 || size > model.max_cluster) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  if (size == 0 || size > max_cluster(function, model)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   const int threads = static_cast<int>(config->blockDimX * config->blockDimY * config->blockDimZ);
   const std::uint64_t blocks = blocks_per_multiprocessor(function, model, threads, config->sharedMemBytes) *
                                static_cast<std::uint64_t>(model.multiprocessors);

@@ -58,12 +58,16 @@ CUresult run(DriverContext& context, const Work& work) {
 
 }  // namespace
 
+CUresult finish_next(DriverStream& stream) {
+  const Work work = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  return run(*stream.context, work);
+}
+
 CUresult finish(DriverStream& stream) {
   CUresult first = CUDA_SUCCESS;
   while (!stream.queue.empty()) {
-    const Work work = std::move(stream.queue.front());
-    stream.queue.erase(stream.queue.begin());
-    const CUresult result = run(*stream.context, work);
+    const CUresult result = finish_next(stream);
     if (first == CUDA_SUCCESS) first = result;
   }
   return first;

@@ -2,6 +2,7 @@
 // end before another call begins, which many threads may make.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,7 +29,7 @@ struct DriverStream {
   DriverContext* context = nullptr;
   unsigned int flags = 0;
   int priority = 0;
-  std::vector<Work> queue;         // not run yet
+  std::deque<Work> queue;          // not run yet
   DriverGraph* capture = nullptr;  // that it records into
   bool is_capture_origin = false;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -119,6 +120,8 @@ DriverStream* find_stream(DriverContext& context, CUstream handle);  // null: no
 
 // Does the work now or later, or records it, as the stream is.
 CUresult submit(DriverStream& stream, Work work);
+// Does the next work of a stream that has some.
+CUresult finish_next(DriverStream& stream);
 // Does all that a stream, or a context, still has to do.
 CUresult finish(DriverStream& stream);
 CUresult finish(DriverContext& context);

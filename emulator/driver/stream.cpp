@@ -80,6 +80,7 @@ HEADNORM_DRIVER_EXPORT CUresult cuStreamSynchronize(CUstream handle) {
   if (stream == nullptr) return result;
   if (stream->capture != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   result = finish(*stream);
+  device_of(*stream->context).settle();
   return result == CUDA_SUCCESS ? stream->context->sticky : result;
 }
 
@@ -90,10 +91,7 @@ HEADNORM_DRIVER_EXPORT CUresult cuStreamQuery(CUstream handle) {
   if (stream == nullptr) return result;
   if (stream->queue.empty()) return CUDA_SUCCESS;
   // A program that asks again and again must get on: each question does one piece of work.
-  std::vector<Work> rest(std::make_move_iterator(stream->queue.begin() + 1), std::make_move_iterator(stream->queue.end()));
-  stream->queue.resize(1);
-  result = finish(*stream);
-  stream->queue = std::move(rest);
+  result = finish_next(*stream);
   return result == CUDA_SUCCESS ? CUDA_ERROR_NOT_READY : result;
 }
 

@@ -20,6 +20,22 @@ bool has_unwritten(const Tag* tags, std::uint32_t bytes, std::uint64_t used) {
   return false;
 }
 
+// What a launch that may still run has written, or may still read.
+std::string conflict_with_earlier(const Launch& launch, const Allocation& allocation, std::uint64_t at,
+                                  const AccessRequest& request) {
+  for (std::uint32_t i = 0; i < request.bytes; ++i) {
+    const Tag tag = allocation.tags[at + i];
+    if (tag >= launch.before.first_tag && tag < launch.first_tag) return "that a kernel launched before writes";
+  }
+  if (request.access == Access::read) return "";
+  for (std::uint64_t sector = at / 32; sector <= (at + request.bytes - 1) / 32; ++sector) {
+    const std::uint32_t reader = allocation.sector_loads[sector];
+    if (reader >= launch.before.launch_number && reader < launch.memory.launch_number())
+      return "that a kernel launched before reads";
+  }
+  return "";
+}
+
 std::uint8_t* access_global(const Context& context, const Operation& operation, std::uint32_t lane, const AccessRequest& request) {
   GlobalMemory& memory = context.launch.memory;
   Allocation* allocation = memory.find(request.address);
@@ -36,6 +52,13 @@ std::uint8_t* access_global(const Context& context, const Operation& operation, 
     return nullptr;
   }
   const std::uint64_t at = request.address - allocation->base;
+  if ((context.warp.settled >> lane & 1) == 0) {
+    if (const std::string conflict = conflict_with_earlier(context.launch, *allocation, at, request); !conflict.empty()) {
+      context.fail(operation, lane, Rule::launch_order, request.address,
+                   fmt::format("{} {} bytes {}, ahead of griddepcontrol.wait", does, request.bytes, conflict));
+      return nullptr;
+    }
+  }
   Tag* tags = allocation->tags + at;
   if (request.access == Access::read || request.is_atomic) {
     if (context.launch.options.checks.initialised_memory == Check::on && has_unwritten(tags, request.bytes, request.used)) {

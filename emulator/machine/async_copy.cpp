@@ -158,6 +158,10 @@ Step send(const Context& context, const Operation& operation, std::uint32_t lane
   if (claim(context, operation, lane, to, static_cast<std::uint32_t>(data.size()), copy) == Step::fault) return Step::fault;
   const MbarrierPlace found = find_mbarrier(context, operation, lane, mbarrier);
   if (found.mbarrier == nullptr) return Step::fault;
+  if (!found.mbarrier->is_shown)
+    return context.fail(operation, lane, Rule::async_copy, mbarrier,
+                        "ends at an mbarrier that the copy engine need not see: its thread has had no fence.proxy.async or "
+                        "fence.mbarrier_init since its init");
   copy.counts_bytes = true;
   copy.data = data;
   found.mbarrier->copies.push_back(std::move(copy));

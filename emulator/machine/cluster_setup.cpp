@@ -130,6 +130,7 @@ void reset_warp(const Launch& launch, const Block& block, Warp& warp) {
   warp.groups.assign(1, {Group::State::ready, 0, warp.lanes, 0});
   warp.copies.clear();
   warp.bulk_copies.clear();
+  warp.settled = launch.before.launch_number == 0 ? kFullMask : 0;
   warp.cluster_arrived = 0;
   warp.cluster_barrier = 0;
   fill_block_specials(launch, block, warp);

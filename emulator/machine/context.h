@@ -56,6 +56,7 @@ struct Warp {
   std::vector<std::uint32_t> defined;                        // lanes of each slot
   std::vector<std::uint8_t> local, local_written;            // bytes of lane 0, then of lane 1, ...
   std::map<std::uint32_t, AsyncGroups> copies, bulk_copies;  // by lane
+  std::uint32_t settled = 0;                                 // lanes for which no kernel before may run any more
   std::uint32_t cluster_arrived = 0;  // lanes that arrived at the cluster's barrier and have not waited for it yet
   std::uint64_t cluster_barrier = 0;  // which one that was
 
@@ -82,6 +83,8 @@ struct Mbarrier {
   Clocks clocks, completed_clocks;
   std::vector<AsyncCopy> copies;    // on their way; they arrive when somebody asks
   std::uint32_t late_arrivals = 0;  // of cp.async.mbarrier.arrive: with the copies
+  std::uint32_t made_by = 0;        // thread of the cluster
+  bool is_shown = false;            // to the copy engine, by a fence of that thread
 };
 
 struct Block {
@@ -94,6 +97,12 @@ struct Block {
   std::map<std::uint64_t, Mbarrier> mbarriers;  // by offset in shared memory
 };
 
+// The first of a row of launches, up to the current one: its tags and number. None: number 0.
+struct Unsettled {
+  Tag first_tag = 0;
+  std::uint32_t launch_number = 0;
+};
+
 struct Launch {
   const Kernel& kernel;
   const DeviceModel& model;
@@ -102,6 +111,9 @@ struct Launch {
   LaunchShape shape;  // cluster filled in
   std::span<const std::uint8_t> parameters;
   Tag first_tag = kFirstTag;
+  Unsettled before;  // launches that may still run
+  // A thread ended, or let dependent kernels start, before it had waited for those.
+  bool leaves_unsettled = false;
   Counters counters;
   std::optional<Fault> fault;
   std::mt19937_64 random;

@@ -173,7 +173,26 @@ Step run_cluster_wait(Context& context, const Operation& operation, std::uint32_
 }
 
 Step run_nothing(Context&, const Operation&, std::uint32_t) { return Step::advance; }
-Step run_exit(Context&, const Operation&, std::uint32_t) { return Step::exit; }
+Step run_exit(Context& context, const Operation&, std::uint32_t mask) {
+  if ((mask & ~context.warp.settled) != 0) context.launch.leaves_unsettled = true;
+  return Step::exit;
+}
+Step run_launch_wait(Context& context, const Operation&, std::uint32_t mask) {
+  context.warp.settled |= mask;
+  return Step::advance;
+}
+Step run_launch_dependents(Context& context, const Operation&, std::uint32_t mask) {
+  if ((mask & ~context.warp.settled) != 0) context.launch.leaves_unsettled = true;
+  return Step::advance;
+}
+// Of the threads here, to the copy engine.
+Step run_show_mbarriers(Context& context, const Operation&, std::uint32_t mask) {
+  for (auto& [offset, mbarrier] : context.block.mbarriers) {
+    const std::uint32_t lane = mbarrier.made_by - context.warp.first_thread;
+    if (lane < kLanes && (mask >> lane & 1) != 0) mbarrier.is_shown = true;
+  }
+  return Step::advance;
+}
 Step run_sleep(Context& context, const Operation&, std::uint32_t) {
   context.launch.time_ns += 1000;
   return Step::poll;
@@ -258,11 +277,16 @@ void fence(Decoding& d) {
   if (d.source().base == "membar") {
     if (d.take_any({"cta", "gl", "sys"}).empty() && !d.take("proxy")) d.fail("membar names no scope");
   } else if (d.take("proxy")) {
-    if (d.take_any({"async", "alias"}).empty()) return d.fail("the proxy is not supported");
-    d.take_any({"global", "shared::cta", "shared::cluster"});
+    const std::string_view proxy = d.take_any({"async", "alias"});
+    if (proxy.empty()) return d.fail("the proxy is not supported");
+    const std::string_view space = d.take_any({"global", "shared::cta", "shared::cluster"});
+    d.op.run = proxy == "async" && space != "global" ? &run_show_mbarriers : &run_nothing;
+    return;
   } else if (d.take("mbarrier_init")) {
     d.take("release");
     d.take("cluster");
+    d.op.run = &run_show_mbarriers;
+    return;
   } else {
     d.take_any({"sc", "acq_rel", "acquire", "release"});
     d.take_any({"cta", "cluster", "gpu", "sys"});
@@ -273,8 +297,9 @@ void fence(Decoding& d) {
 
 void griddepcontrol(Decoding& d) {
   d.expect_operands(0, 0);
-  if (d.take_any({"launch_dependents", "wait"}).empty()) d.fail("griddepcontrol is .launch_dependents or .wait");
-  d.op.run = &run_nothing;
+  const std::string_view form = d.take_any({"launch_dependents", "wait"});
+  if (form.empty()) return d.fail("griddepcontrol is .launch_dependents or .wait");
+  d.op.run = form == "wait" ? &run_launch_wait : &run_launch_dependents;
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ Step run_init(Context& context, const Operation& operation, std::uint32_t mask) 
     place.block->shared.set_state(place.offset, kBytes, ByteState::barrier);
     Mbarrier mbarrier;
     mbarrier.expected = mbarrier.pending = count;
+    mbarrier.made_by = context.thread(lane);
     place.block->mbarriers[place.offset] = std::move(mbarrier);
   }
   ++context.launch.progress;

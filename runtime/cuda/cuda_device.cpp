@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "runtime/cuda/cubin_compiler.h"
 #include "runtime/cuda/handles.h"
 #include "runtime/cuda/launch_attributes.h"
 
@@ -111,11 +112,13 @@ class CudaDevice final : public Device {
   Result<Buffer> allocate(std::size_t bytes) override;
   Result<void> copy_in(void* device_address, const void* source, std::size_t bytes) override;
   Result<void> copy_out(void* destination, const void* device_address, std::size_t bytes) override;
+  DeviceCompiler* compiler() override;
   Result<std::shared_ptr<const LoadedKernel>> load(const Artifact& artifact, const Plan& plan) override;
   Result<void> check_can_load(void* stream) override;
   Result<void> launch(const LoadedKernel& kernel, const LaunchArguments& arguments) override;
   Result<void> synchronize() override;
   Result<double> measure_us(const LoadedKernel& kernel, const LaunchArguments& arguments) override;
+  Result<double> measure_copy_us(void* to, const void* from, std::size_t bytes) override;
 
  private:
   // What measuring needs, made by the first that measures.
@@ -125,21 +128,26 @@ class CudaDevice final : public Device {
     Event begin, end;
   };
 
-  CudaDevice(DeviceFacts facts, std::shared_ptr<const PrimaryContext> context, Stream stream)
-      : facts_(std::move(facts)), context_(std::move(context)), stream_(std::move(stream)) {}
+  CudaDevice(DeviceFacts facts, std::shared_ptr<const PrimaryContext> context, Stream stream, std::vector<std::string> linkers)
+      : facts_(std::move(facts)), context_(std::move(context)), stream_(std::move(stream)), linkers_(std::move(linkers)) {}
 
   const Driver& driver() const { return context_->driver(); }
-  Result<void> check(Status status, const std::string& what) const { return driver().check(status, what); }
+  Result<void> check(Status status, std::string_view what) const { return driver().check(status, what); }
   Result<void> check_function(const Plan& plan, FunctionHandle function) const;
   Result<int> resident_blocks(const Plan& plan, FunctionHandle function) const;
   Result<const CudaKernel*> own_kernel(const LoadedKernel& kernel) const;
   Result<void> queue(const CudaKernel& kernel, const LaunchArguments& arguments, StreamHandle stream) const;
   Result<void> prepare_timing();
   Result<void> hold() const;
+  template <class QueueWork>
+  Result<double> time_us(QueueWork queue_work);
 
   DeviceFacts facts_;
   std::shared_ptr<const PrimaryContext> context_;
   Stream stream_;
+  const std::vector<std::string> linkers_;
+  std::once_flag compiler_made_;  // by the first that asks: the library is large
+  std::unique_ptr<DeviceCompiler> compiler_;
   std::mutex timing_mutex_;  // of timing_, and of one measurement at a time
   std::optional<Timing> timing_;
 };
@@ -158,7 +166,7 @@ Result<std::unique_ptr<Device>> CudaDevice::make(const CudaDriverOptions& option
   const CurrentContext current(*context);
   HEADNORM_CHECK(current.check());
   HEADNORM_TRY(Stream stream, make_stream(context));
-  return std::unique_ptr<Device>(new CudaDevice(std::move(facts), std::move(context), std::move(stream)));
+  return std::unique_ptr<Device>(new CudaDevice(std::move(facts), std::move(context), std::move(stream), options.linkers));
 }
 
 Result<Buffer> CudaDevice::allocate(std::size_t bytes) {
@@ -217,6 +225,11 @@ Result<void> CudaDevice::check_function(const Plan& plan, FunctionHandle functio
                fmt::format("cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES, {})", dynamic));
 }
 
+DeviceCompiler* CudaDevice::compiler() {
+  std::call_once(compiler_made_, [this] { compiler_ = make_cubin_compiler(context_, facts_.capability, linkers_); });
+  return compiler_.get();
+}
+
 Result<std::shared_ptr<const LoadedKernel>> CudaDevice::load(const Artifact& artifact, const Plan& plan) {
   if (artifact.kind == ArtifactKind::object || plan.target.kind != TargetKind::gpu)
     return user_error(fmt::format("a kernel in the form of {} for {} does not run on {}, {}", to_text(artifact.kind),
@@ -226,7 +239,7 @@ Result<std::shared_ptr<const LoadedKernel>> CudaDevice::load(const Artifact& art
     return user_error(
         fmt::format("a kernel for {} does not run on {}, which is sm_{}", to_text(plan.target), info().name, facts_.capability),
         fmt::format("compile it for {}", to_text(info().target)));
-  if (const int newest = newest_ptx(driver().version()); plan.target.ptx > newest)
+  if (const int newest = newest_ptx(driver().version()); artifact.kind == ArtifactKind::ptx && plan.target.ptx > newest)
     return user_error(fmt::format("the kernel is PTX {}.{}; the driver, for CUDA {}, takes PTX {}.{} at most", plan.target.ptx / 10,
                                   plan.target.ptx % 10, info().driver, newest / 10, newest % 10),
                       fmt::format("compile it for {}, or install a newer driver", to_text(info().target)));
@@ -360,25 +373,40 @@ Result<void> CudaDevice::hold() const {
   return check(driver().launch_kernel(&config, timing_->hold, parameters, nullptr), "cuLaunchKernelEx");
 }
 
-Result<double> CudaDevice::measure_us(const LoadedKernel& kernel, const LaunchArguments& arguments) {
-  if (arguments.rows <= 0) {
-    HEADNORM_CHECK(launch(kernel, arguments));
-    return 0.0;
-  }
+// Of what `queue_work` puts on the device's stream.
+template <class QueueWork>
+Result<double> CudaDevice::time_us(QueueWork queue_work) {
   const std::lock_guard lock(timing_mutex_);
   const CurrentContext current(*context_);
   HEADNORM_CHECK(current.check());
   HEADNORM_CHECK(prepare_timing());
   HEADNORM_CHECK(hold());
-  LaunchArguments timed = arguments;
-  timed.stream = nullptr;
   HEADNORM_CHECK(check(driver().event_record(timing_->begin.get(), stream_.get()), "cuEventRecord"));
-  HEADNORM_CHECK(launch(kernel, timed));
+  HEADNORM_CHECK(queue_work());
   HEADNORM_CHECK(check(driver().event_record(timing_->end.get(), stream_.get()), "cuEventRecord"));
   HEADNORM_CHECK(check(driver().event_synchronize(timing_->end.get()), "cuEventSynchronize"));
   float milliseconds = 0;
   HEADNORM_CHECK(check(driver().event_elapsed_time(&milliseconds, timing_->begin.get(), timing_->end.get()), "cuEventElapsedTime"));
   return static_cast<double>(milliseconds) * 1e3;
+}
+
+Result<double> CudaDevice::measure_us(const LoadedKernel& kernel, const LaunchArguments& arguments) {
+  if (arguments.rows <= 0) {
+    HEADNORM_CHECK(launch(kernel, arguments));
+    return 0.0;
+  }
+  LaunchArguments timed = arguments;
+  timed.stream = nullptr;
+  return time_us([&] { return launch(kernel, timed); });
+}
+
+Result<double> CudaDevice::measure_copy_us(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return 0.0;
+  return time_us([&] {
+    return check(
+        driver().memcpy_on_device(reinterpret_cast<DevicePointer>(to), reinterpret_cast<DevicePointer>(from), bytes, stream_.get()),
+        fmt::format("cuMemcpyDtoDAsync of {} bytes", bytes));
+  });
 }
 
 }  // namespace

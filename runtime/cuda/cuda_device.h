@@ -15,6 +15,8 @@ struct CudaDriverOptions {
   std::string library = "libcuda.so.1";
   std::string kind = "cuda";            // DeviceInfo::kind; the devices' ids are "kind:0", "kind:1", ...
   std::vector<std::string> names = {};  // in the place of those numbers, for the devices that have one here
+  // Names of nvJitLink, tried in order; none: kernels stay PTX (a driver that takes nothing else).
+  std::vector<std::string> linkers = {"libnvJitLink.so.13", "libnvJitLink.so.12"};
 };
 
 // The devices in the driver's order. Errors (environment): no driver, or one that has no device.

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -19,8 +20,12 @@ constexpr PtxOfDriver kPtxOfDrivers[] = {{11000, 70}, {11010, 71}, {11020, 72}, 
                                          {11070, 77}, {11080, 78}, {12000, 80}, {12010, 81}, {12020, 82}, {12030, 83}, {12040, 84},
                                          {12050, 85}, {12070, 86}, {12080, 87}, {12090, 88}, {13000, 90}};
 
-// From this version on there are accesses of 32 bytes, on sm_100 and later: worth asking for where the driver takes it.
-constexpr int kPtxOfWideAccesses = 88;
+// Versions that are worth asking for where the driver takes them: from the first on there are cache policies, from the next on bulk
+// copies, then accesses of 32 bytes.
+struct PtxOfProcessors {
+  int sm, ptx;
+};
+constexpr PtxOfProcessors kUsefulPtx[] = {{80, 74}, {90, 80}, {100, 88}};
 
 bool stays_with_context(Status status) {
   return status >= kIllegalAddress && status <= kLaunchFailed && status != kLaunchOutOfResources;
@@ -64,6 +69,9 @@ Result<std::shared_ptr<const Driver>> Driver::open(const std::string& library) {
   if (driver->member == nullptr && missing == nullptr) missing = name;
   HEADNORM_CUDA_FUNCTIONS(HEADNORM_CUDA_LOAD)
 #undef HEADNORM_CUDA_LOAD
+#define HEADNORM_CUDA_LOAD(member, name, ...) driver->member = reinterpret_cast<decltype(driver->member)>(::dlsym(handle, name));
+  HEADNORM_CUDA_LINK_FUNCTIONS(HEADNORM_CUDA_LOAD)
+#undef HEADNORM_CUDA_LOAD
   if (missing != nullptr) return environment_error(fmt::format("{} has no function {}", library, missing), kInstallDriver);
   driver->last_fault_ = reinterpret_cast<const char* (*)()>(::dlsym(handle, "headnorm_emulator_last_fault"));
   HEADNORM_CHECK(driver->check(driver->init(0), "cuInit"));
@@ -72,8 +80,7 @@ Result<std::shared_ptr<const Driver>> Driver::open(const std::string& library) {
   return std::shared_ptr<const Driver>(driver);
 }
 
-Result<void> Driver::check(Status status, const std::string& what) const {
-  if (status == kSuccess) return {};
+Error Driver::error_of(Status status, std::string_view what) const {
   const char *name = nullptr, *text = nullptr;
   if (get_error_name(status, &name) != kSuccess || name == nullptr) name = "unknown error";
   if (get_error_string(status, &text) != kSuccess || text == nullptr) text = "no description";
@@ -95,7 +102,9 @@ std::optional<Target> best_target(int capability, int driver_version) {
   std::optional<Target> best;
   for (Target target : gpu_targets()) {
     if (target.variant != SmVariant::base || target.sm > capability || target.ptx > newest) continue;
-    if (target.sm >= 100 && newest >= kPtxOfWideAccesses) target.ptx = kPtxOfWideAccesses;
+    for (const PtxOfProcessors& useful : kUsefulPtx) {
+      if (target.sm >= useful.sm && newest >= useful.ptx) target.ptx = std::max(target.ptx, useful.ptx);
+    }
     best = target;
   }
   return best;

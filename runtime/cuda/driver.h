@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "core/result.h"
@@ -24,13 +25,24 @@ class Driver {
 
   // "cuMemAlloc of 4096 bytes: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory", with a remedy for what users meet, and with what the
   // emulator has to say of a kernel's fault.
-  Result<void> check(Status status, const std::string& what) const;
+  Result<void> check(Status status, std::string_view what) const {
+    if (status == kSuccess) return {};
+    return error_of(status, what);
+  }
+
+  // Whether it has the functions that link.
+  bool can_link() const {
+    return link_create != nullptr && link_add_data != nullptr && link_complete != nullptr && link_destroy != nullptr;
+  }
 
 #define HEADNORM_CUDA_MEMBER(member, name, ...) std::add_pointer_t<__VA_ARGS__> member = nullptr;
   HEADNORM_CUDA_FUNCTIONS(HEADNORM_CUDA_MEMBER)
+  HEADNORM_CUDA_LINK_FUNCTIONS(HEADNORM_CUDA_MEMBER)
 #undef HEADNORM_CUDA_MEMBER
 
  private:
+  Error error_of(Status status, std::string_view what) const;
+
   int version_ = 0;
   const char* (*last_fault_)() = nullptr;  // of the emulator alone
 };

@@ -27,6 +27,7 @@ using ModuleHandle = struct ModuleObject*;
 using FunctionHandle = struct FunctionObject*;
 using StreamHandle = struct StreamObject*;
 using EventHandle = struct EventObject*;
+using LinkHandle = struct LinkStateObject*;
 
 enum class DeviceAttribute : int {
   max_threads_per_block = 1,
@@ -53,7 +54,10 @@ enum class JitOption : int {
   info_log_bytes = 4,
   error_log = 5,
   error_log_bytes = 6,
+  log_verbose = 12,
 };
+
+enum class LinkInput : int { ptx = 1 };
 
 enum class CaptureStatus : int { none = 0, active = 1, invalidated = 2 };
 
@@ -107,6 +111,7 @@ struct LaunchConfig {
   X(mem_free, "cuMemFree_v2", Status(DevicePointer))                                                                 \
   X(memcpy_to_device, "cuMemcpyHtoD_v2", Status(DevicePointer, const void*, std::size_t))                            \
   X(memcpy_to_host, "cuMemcpyDtoH_v2", Status(void*, DevicePointer, std::size_t))                                    \
+  X(memcpy_on_device, "cuMemcpyDtoDAsync_v2", Status(DevicePointer, DevicePointer, std::size_t, StreamHandle))       \
   X(module_load_data, "cuModuleLoadDataEx", Status(ModuleHandle*, const void*, unsigned, JitOption*, void**))        \
   X(module_unload, "cuModuleUnload", Status(ModuleHandle))                                                           \
   X(module_get_function, "cuModuleGetFunction", Status(FunctionHandle*, ModuleHandle, const char*))                  \
@@ -124,5 +129,13 @@ struct LaunchConfig {
   X(event_record, "cuEventRecord", Status(EventHandle, StreamHandle))                                                \
   X(event_synchronize, "cuEventSynchronize", Status(EventHandle))                                                    \
   X(event_elapsed_time, "cuEventElapsedTime", Status(float*, EventHandle, EventHandle))
+
+// Those that a driver may be without: only code for exactly one GPU is made with them.
+#define HEADNORM_CUDA_LINK_FUNCTIONS(X)                                                           \
+  X(link_create, "cuLinkCreate_v2", Status(unsigned, JitOption*, void**, LinkHandle*))            \
+  X(link_add_data, "cuLinkAddData_v2",                                                            \
+    Status(LinkHandle, LinkInput, void*, std::size_t, const char*, unsigned, JitOption*, void**)) \
+  X(link_complete, "cuLinkComplete", Status(LinkHandle, void**, std::size_t*))                    \
+  X(link_destroy, "cuLinkDestroy", Status(LinkHandle))
 
 }  // namespace headnorm::cuda

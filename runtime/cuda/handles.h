@@ -73,7 +73,7 @@ using Event = Owned<EventHandle, &Driver::event_destroy>;
 // Each makes its handle in the context, which must be current.
 Result<Stream> make_stream(std::shared_ptr<const PrimaryContext> context);
 Result<Event> make_event(std::shared_ptr<const PrimaryContext> context);
-// `image` is PTX text. The error holds what the driver's compiler has to say.
+// `image` is PTX text or a cubin. The error holds what the driver's compiler has to say.
 Result<Module> load_module(std::shared_ptr<const PrimaryContext> context, const std::string& image);
 
 }  // namespace headnorm::cuda

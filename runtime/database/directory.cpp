@@ -84,6 +84,12 @@ int FileOps::rename(int directory, const char* from, const char* to) {
 int FileOps::remove(int directory, const char* name) {
   return retried([&] { return ::unlinkat(directory, name, 0); });
 }
+int FileOps::touch(int directory, const char* name) {
+  return retried([&] { return ::utimensat(directory, name, nullptr, AT_SYMLINK_NOFOLLOW); });
+}
+int FileOps::lock(int descriptor) {
+  return retried([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); });
+}
 
 int write_all(FileOps& ops, int file, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -215,15 +221,24 @@ void Directory::remove_stale_temporaries(FileOps& ops) const {
   }
 }
 
-Descriptor Directory::lock() const {
+Result<Descriptor> Directory::lock(FileOps& ops) const {
   Descriptor holder(::openat(descriptor(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   for (int i = 0; holder.valid() && i < kLockTries; ++i) {
-    if (::flock(holder.get(), LOCK_EX | LOCK_NB) == 0) return holder;
-    if (errno != EWOULDBLOCK && errno != EINTR) break;
+    const int status = ops.lock(holder.get());
+    if (status >= 0) return holder;
+    if (status != -EWOULDBLOCK)
+      return environment_error(fmt::format("'{}' cannot be locked: {}", path_.string(), errno_text(-status)),
+                               "two processes that publish one record at once may keep the worse one; a local directory has locks");
     const timespec pause = {.tv_sec = 0, .tv_nsec = 10'000'000};
     ::nanosleep(&pause, nullptr);
   }
   return Descriptor();
+}
+
+std::optional<Directory::FileFacts> Directory::examine(const std::string& name) const {
+  struct stat facts = {};
+  if (::fstatat(descriptor(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(facts.st_mode)) return std::nullopt;
+  return FileFacts{facts.st_size, facts.st_mtim.tv_sec};
 }
 
 }  // namespace headnorm

@@ -30,6 +30,8 @@ class FileOps {
   virtual int sync(int descriptor);
   virtual int rename(int directory, const char* from, const char* to);
   virtual int remove(int directory, const char* name);
+  virtual int touch(int directory, const char* name);  // its time of modification becomes now
+  virtual int lock(int descriptor);                    // exclusive, without waiting
 };
 
 // All of `bytes`, in as many calls as it takes. 0, or the negative errno.
@@ -86,8 +88,14 @@ class Directory {
   void remove_stale_temporaries(FileOps& ops) const;
 
   // Waits, at most a second, until no other process holds the lock, and holds it while the result lives. Only an aid to order
-  // writers: where locks do not work the result is not valid and the writer goes on.
-  Descriptor lock() const;
+  // writers: a lock that is not had in time is not valid and the writer goes on. Error (environment): locks do not work here.
+  Result<Descriptor> lock(FileOps& ops) const;
+
+  // Size and time of a regular file in it.
+  struct FileFacts {
+    std::int64_t size = 0, modified_s = 0;
+  };
+  std::optional<FileFacts> examine(const std::string& name) const;
 
  private:
   Directory(Descriptor descriptor, std::filesystem::path path, Trust trust)

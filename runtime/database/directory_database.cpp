@@ -7,12 +7,14 @@
 #include <cerrno>
 #include <tuple>
 
+#include "runtime/database/kernel_limit.h"
 #include "runtime/database/sealed_json.h"
 
 namespace headnorm {
 namespace {
 
 constexpr const char* kIndexName = "index.json";
+constexpr const char* kPendingName = "pending.json";
 
 // Creates `path` and what is missing above it.
 Result<void> make_directories(FileOps& ops, const std::filesystem::path& path) {
@@ -71,9 +73,23 @@ Result<void> DirectoryDatabase::open_parts() {
   HEADNORM_TRY(kernels_, Directory::open(root_.descriptor(), "kernels", root_.path() / "kernels", Trust::code));
   if (records_.has_value()) record_files_.emplace(*records_);
   if (kernels_.has_value()) kernel_files_.emplace(*kernels_);
+  open_trials();
   if (options_.read_only) return {};
   for (const Directory* part : {&root_, &*records_, &*kernels_}) part->remove_stale_temporaries(*ops_);
+  if (const Result<void> finished = finish_pending(); !finished.ok()) warn("merge", finished.error());
   return {};
+}
+
+// Nothing that is served depends on it, so that no trouble with it is an error.
+void DirectoryDatabase::open_trials() {
+  constexpr const char* kName = "trials";
+  if (!options_.read_only) ops_->make_directory(root_.descriptor(), kName);
+  Result<std::optional<Directory>> opened = Directory::open(root_.descriptor(), kName, root_.path() / kName, Trust::unlinked);
+  if (!opened.ok()) return warn("trials", opened.error());
+  trials_ = *std::move(opened);
+  if (!trials_.has_value()) return;
+  trial_files_.emplace(*trials_);
+  if (!options_.read_only) trials_->remove_stale_temporaries(*ops_);
 }
 
 void DirectoryDatabase::warn(const std::string& kind, const std::string& message) {
@@ -149,7 +165,8 @@ Result<void> DirectoryDatabase::publish(const Record& record) {
 }
 
 Result<void> DirectoryDatabase::publish_file(const Record& record, const std::string& json) {
-  const Descriptor lock = records_->lock();  // between the look at the present record and its replacement
+  const Result<Descriptor> lock = records_->lock(*ops_);  // between the look at the present record and its replacement
+  if (!lock.ok()) warn("lock", lock.error());
   const std::string name = record_file_name(record.id);
   const Result<std::optional<Record>> present = read_record_file(*records_, name);
   if (present.ok() && present->has_value() && (*present)->evidence < record.evidence) return {};
@@ -166,11 +183,24 @@ void DirectoryDatabase::write_index() {
   if (!done.ok()) warn("index", done.error());
 }
 
-Result<StoredKernel> DirectoryDatabase::store_kernel(const Artifact& artifact) {
+Result<StoredKernel> DirectoryDatabase::store_kernel(const Artifact& artifact, const std::string& log) {
   HEADNORM_CHECK(check_writable());
-  Result<StoredKernel> stored = kernel_files_->store(*ops_, artifact);
+  Result<StoredKernel> stored = kernel_files_->store(*ops_, artifact, log);
   if (!stored.ok()) warn("write", stored.error());
+  if (stored.ok()) keep_to_limit(static_cast<std::int64_t>(artifact.bytes.size()));
   return stored;
+}
+
+// Looking at every file takes time: it is done for each sixteenth of the limit.
+void DirectoryDatabase::keep_to_limit(std::int64_t stored_bytes) {
+  std::int64_t before = unchecked_bytes_.load(), after = 0;
+  do {
+    const bool first = before == std::numeric_limits<std::int64_t>::max();
+    after = first || before + stored_bytes > options_.kernel_limit.bytes / 16 ? 0 : before + stored_bytes;
+  } while (!unchecked_bytes_.compare_exchange_weak(before, after));
+  if (after != 0) return;
+  if (const Result<Collected> kept = collect_kernels(*ops_, *kernels_, options_.kernel_limit); !kept.ok())
+    warn("limit", kept.error());
 }
 
 Result<std::optional<Artifact>> DirectoryDatabase::load_kernel(const StoredKernel& kernel) {
@@ -184,9 +214,83 @@ Result<std::optional<Artifact>> DirectoryDatabase::load_kernel(const StoredKerne
 Result<std::optional<Artifact>> DirectoryDatabase::find_kernel(const std::string& artifact_key) {
   if (!kernel_files_.has_value()) return std::optional<Artifact>();
   Result<std::optional<Artifact>> artifact = kernel_files_->find(artifact_key);
+  if (artifact.ok() && artifact->has_value() && !options_.read_only) mark_used(*ops_, *kernels_, artifact_key);
   if (artifact.ok()) return artifact;
   warn("kernel", fmt::format("a stored kernel of '{}' is passed over: {}", directory().string(), artifact.error().message));
   return std::optional<Artifact>();
+}
+
+Result<void> DirectoryDatabase::store_trials(const TrialLog& log) {
+  HEADNORM_CHECK(check_writable());
+  if (!trial_files_.has_value()) return {};
+  Result<void> stored = trial_files_->store(*ops_, log);
+  if (!stored.ok()) warn("trials", stored.error());
+  return stored;
+}
+
+Result<std::optional<TrialLog>> DirectoryDatabase::find_trials(const Record& record) {
+  if (!trial_files_.has_value()) return std::optional<TrialLog>();
+  Result<std::optional<TrialLog>> log = trial_files_->find(record);
+  if (log.ok()) return log;
+  warn("trials", fmt::format("the trials of record {} are passed over: {}", record.id, log.error().message));
+  return std::optional<TrialLog>();
+}
+
+Result<MergeCounts> DirectoryDatabase::merge(const std::vector<MergeEntry>& entries) {
+  HEADNORM_CHECK(check_writable());
+  const std::string pending = pending_to_json(entries);
+  // What could not be read back must not be written.
+  if (const Result<std::vector<MergeEntry>> read = pending_from_json(pending); !read.ok())
+    return internal_error(fmt::format("records that cannot be stored: {}", read.error().message));
+  const std::lock_guard lock(mutex_);
+  const Descriptor one_merge = root_.lock();
+  HEADNORM_CHECK(finish_pending());
+  HEADNORM_CHECK(root_.publish(*ops_, kPendingName, pending));
+  HEADNORM_TRY(const MergeCounts counts, put_in_place(entries));
+  ops_->remove(root_.descriptor(), kPendingName);  // where it stays, it is done again and changes nothing
+  write_index();
+  return counts;
+}
+
+Result<MergeCounts> DirectoryDatabase::put_in_place(const std::vector<MergeEntry>& entries) {
+  const Descriptor lock = records_->lock();
+  MergeCounts counts;
+  for (const MergeEntry& entry : entries) {
+    const std::string name = record_file_name(entry.record.id);
+    const Result<std::optional<Record>> present = read_record_file(*records_, name);
+    const bool is_there = present.ok() && present->has_value();
+    const bool stays = is_there && !is_better(entry.record, **present);
+    if (entry.trials && trial_files_.has_value()) HEADNORM_CHECK(take_trials(*entry.trials, stays ? **present : entry.record));
+    if (stays) {
+      ++counts.kept;
+      continue;
+    }
+    HEADNORM_CHECK(records_->publish(*ops_, name, to_json(entry.record)));
+    ++(is_there ? counts.replaced : counts.added);
+  }
+  return counts;
+}
+
+// Of several logs of one record the one with the smaller text: so it does not matter which comes first.
+Result<void> DirectoryDatabase::take_trials(const TrialLog& log, const Record& record) {
+  if (!log.belongs_to(record)) return {};
+  const Result<std::optional<TrialLog>> present = trial_files_->find(record);
+  if (present.ok() && present->has_value() && to_json(**present) <= to_json(log)) return {};
+  return trial_files_->store(*ops_, log);
+}
+
+// Of a merge whose process was stopped after it had written down what it merges.
+Result<void> DirectoryDatabase::finish_pending() {
+  HEADNORM_TRY(const std::optional<std::string> text, root_.read(kPendingName, kMostPendingBytes));
+  if (!text.has_value()) return {};
+  const Result<std::vector<MergeEntry>> entries = pending_from_json(*text);
+  // Nothing of ours: a whole file was renamed into place.
+  if (!entries.ok())
+    return user_error(fmt::format("{} of '{}' is passed over: {}", kPendingName, directory().string(), entries.error().message),
+                      "delete it");
+  HEADNORM_CHECK(put_in_place(*entries));
+  ops_->remove(root_.descriptor(), kPendingName);
+  return {};
 }
 
 Result<std::vector<Damage>> DirectoryDatabase::check() {
@@ -199,6 +303,10 @@ Result<std::vector<Damage>> DirectoryDatabase::check() {
   if (kernel_files_.has_value()) {
     HEADNORM_TRY(const std::vector<Damage> kernels, kernel_files_->check());
     damage.insert(damage.end(), kernels.begin(), kernels.end());
+  }
+  if (trial_files_.has_value()) {
+    HEADNORM_TRY(const std::vector<Damage> trials, trial_files_->check());
+    damage.insert(damage.end(), trials.begin(), trials.end());
   }
   if (!options_.read_only) {
     const std::lock_guard lock(mutex_);

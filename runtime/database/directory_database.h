@@ -1,6 +1,8 @@
 // DirectoryDatabase: the Database on a directory of the file system. Thread-safe.
 #pragma once
 
+#include <atomic>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +15,7 @@
 #include "runtime/database/kernel_files.h"
 #include "runtime/database/record_files.h"
 #include "runtime/database/record_index.h"
+#include "runtime/database/trial_files.h"
 
 namespace headnorm {
 
@@ -27,9 +30,12 @@ class DirectoryDatabase final : public Database {
   Result<std::vector<Record>> list(std::vector<Damage>* damage) override;
   Result<Lookup> look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) override;
   Result<void> publish(const Record& record) override;
-  Result<StoredKernel> store_kernel(const Artifact& artifact) override;
+  Result<StoredKernel> store_kernel(const Artifact& artifact, const std::string& log) override;
   Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) override;
   Result<std::optional<Artifact>> find_kernel(const std::string& artifact_key) override;
+  Result<void> store_trials(const TrialLog& log) override;
+  Result<std::optional<TrialLog>> find_trials(const Record& record) override;
+  Result<MergeCounts> merge(const std::vector<MergeEntry>& entries) override;
   void warn(const std::string& kind, const std::string& message) override;
   Result<std::vector<Damage>> check() override;
 
@@ -38,10 +44,15 @@ class DirectoryDatabase final : public Database {
       : root_(std::move(root)), options_(std::move(options)), ops_(std::move(ops)) {}
 
   Result<void> open_parts();
+  void open_trials();
   Result<void> check_writable() const;
   Result<void> publish_file(const Record& record, const std::string& json);
   Result<void> refresh();  // brings index_ up to date; mutex_ held
   void write_index();      // index.json; mutex_ held
+  void keep_to_limit(std::int64_t stored_bytes);
+  Result<MergeCounts> put_in_place(const std::vector<MergeEntry>& entries);
+  Result<void> take_trials(const TrialLog& log, const Record& record);
+  Result<void> finish_pending();
   void warn(const std::string& kind, const Error& error) { warn(kind, error.message + "; " + error.remedy); }
 
   Directory root_;
@@ -50,6 +61,11 @@ class DirectoryDatabase final : public Database {
   std::optional<Directory> records_, kernels_;  // none: not there, and this database is read only
   std::optional<RecordFiles> record_files_;
   std::optional<KernelFiles> kernel_files_;
+  std::optional<Directory> trials_;  // none: not there, or it cannot be used
+  std::optional<TrialFiles> trial_files_;
+
+  // Stored by this process since it last looked whether kernels/ is within its limit; the first store looks.
+  std::atomic<std::int64_t> unchecked_bytes_{std::numeric_limits<std::int64_t>::max()};
 
   std::mutex mutex_;  // of record_files_ and index_
   RecordIndex index_;

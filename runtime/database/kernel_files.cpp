@@ -31,13 +31,27 @@ bool is_identifier(std::string_view text) {
          text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string_view::npos;
 }
 
-std::string pointer_json(const StoredKernel& kernel) {
-  return sealed_json::write({{"format", kFormat},
-                             {"key", kernel.key},
-                             {"backend", kernel.backend},
-                             {"entry", kernel.entry},
-                             {"kind", to_text(kernel.kind)},
-                             {"blob_sha256", kernel.sha256}});
+// What an assembler says of one kernel is a few lines; one that says more is cut, for the entry must stay readable.
+constexpr std::size_t kMostLogBytes = 4096;
+
+// JSON holds UTF-8 alone; the log of a tool is ASCII, or was.
+std::string printable(std::string_view log) {
+  std::string text(log.substr(0, kMostLogBytes));
+  for (char& c : text) {
+    if (c != '\n' && (c < ' ' || c > '~')) c = '?';
+  }
+  return text;
+}
+
+std::string pointer_json(const StoredKernel& kernel, std::string_view log) {
+  Json json = {{"format", kFormat},
+               {"key", kernel.key},
+               {"backend", kernel.backend},
+               {"entry", kernel.entry},
+               {"kind", to_text(kernel.kind)},
+               {"blob_sha256", kernel.sha256}};
+  if (kernel.kind == ArtifactKind::cubin) json["log"] = printable(log);
+  return sealed_json::write(json);
 }
 
 Result<StoredKernel> pointer_from_json(std::string_view text) {
@@ -52,13 +66,14 @@ Result<StoredKernel> pointer_from_json(std::string_view text) {
   HEADNORM_TRY(kernel.kind,
                text::parse_enum(kind, "kind of kernel", std::array{ArtifactKind::object, ArtifactKind::ptx, ArtifactKind::cubin}));
   HEADNORM_TRY(kernel.sha256, fields.hex("blob_sha256", kDigestDigits));
+  if (kernel.kind == ArtifactKind::cubin) HEADNORM_CHECK(fields.text("log"));
   HEADNORM_CHECK(fields.finish());
   return kernel;
 }
 
 }  // namespace
 
-Result<StoredKernel> KernelFiles::store(FileOps& ops, const Artifact& artifact) const {
+Result<StoredKernel> KernelFiles::store(FileOps& ops, const Artifact& artifact, const std::string& log) const {
   if (!sealed_json::is_hex(artifact.key, kDigestDigits) || !is_identifier(artifact.entry) || artifact.bytes.empty() ||
       artifact.bytes.size() > kMaxKernelBytes)
     return internal_error(fmt::format("artifact '{}' with entry '{}' of {} bytes is not one that can be stored", artifact.key,
@@ -66,9 +81,22 @@ Result<StoredKernel> KernelFiles::store(FileOps& ops, const Artifact& artifact) 
   const StoredKernel kernel = {sha256_hex(artifact.bytes), artifact.kind, artifact.entry, artifact.key, artifact.backend};
   const Result<std::optional<Artifact>> present = load(kernel);
   if (present.ok() && present->has_value()) return kernel;
-  HEADNORM_CHECK(kernels_.publish(ops, blob_name(kernel.sha256, kernel.kind), artifact.bytes));
-  HEADNORM_CHECK(kernels_.publish(ops, pointer_name(kernel.key), pointer_json(kernel)));
+  const Result<void> published = kernels_.publish(ops, blob_name(kernel.sha256, kernel.kind), artifact.bytes);
+  if (!published.ok()) {  // some file systems refuse to replace what another writer has just put there: it has the same bytes
+    const Result<std::optional<Artifact>> there = read_blob(kernel);
+    if (!there.ok() || !there->has_value()) return published.error();
+  }
+  HEADNORM_CHECK(kernels_.publish(ops, pointer_name(kernel.key), pointer_json(kernel, log)));
   return kernel;
+}
+
+std::string KernelFiles::entry_name(const std::string& artifact_key) { return pointer_name(artifact_key); }
+
+std::optional<std::string> KernelFiles::code_of(const std::string& name) const {
+  const std::size_t dot = name.find('.');
+  if (dot == std::string::npos || pointer_name(name.substr(0, dot)) != name) return std::nullopt;
+  const Result<std::optional<StoredKernel>> kernel = read_pointer(name.substr(0, dot));
+  return kernel.ok() && kernel->has_value() ? blob_name((*kernel)->sha256, (*kernel)->kind) : std::string();
 }
 
 Result<std::optional<StoredKernel>> KernelFiles::read_pointer(const std::string& key) const {

@@ -18,7 +18,8 @@ class KernelFiles {
   // `kernels` must be of Trust::code and outlive this.
   explicit KernelFiles(const Directory& kernels) : kernels_(kernels) {}
 
-  Result<StoredKernel> store(FileOps& ops, const Artifact& artifact) const;
+  // `log` is kept with a cubin.
+  Result<StoredKernel> store(FileOps& ops, const Artifact& artifact, const std::string& log) const;
 
   // None if absent. Errors: why it is passed over.
   Result<std::optional<Artifact>> find(const std::string& artifact_key) const;
@@ -26,6 +27,11 @@ class KernelFiles {
   // The kernel that a record names, if the pointer of its key names the same one: a record may come from another machine, and which
   // code belongs to a key is for this user's own files to say.
   Result<std::optional<Artifact>> load(const StoredKernel& kernel) const;
+
+  // The file of a key's entry; and the file of the code that the entry in the file `name` names: empty if the entry is damaged,
+  // none if `name` is no entry's.
+  static std::string entry_name(const std::string& artifact_key);
+  std::optional<std::string> code_of(const std::string& name) const;
 
   // Reads every file.
   Result<std::vector<Damage>> check() const;

@@ -7,6 +7,7 @@
 
 #include "core/digest.h"
 #include "core/text.h"
+#include "runtime/database/record_fields.h"
 #include "runtime/database/sealed_json.h"
 
 namespace headnorm {
@@ -14,6 +15,10 @@ namespace headnorm {
 const char* to_text(Evidence evidence) {
   constexpr const char* kNames[] = {"measured", "predicted", "emulated"};
   return kNames[static_cast<int>(evidence)];
+}
+
+Result<Evidence> parse_evidence(std::string_view text) {
+  return text::parse_enum(text, "kind of evidence", std::array{Evidence::measured, Evidence::predicted, Evidence::emulated});
 }
 
 const char* to_text(CachePolicy policy) { return policy == CachePolicy::cold ? "cold" : "warm"; }
@@ -38,52 +43,16 @@ std::string record_id(const KernelSpec& spec, std::int64_t rows, const DeviceInf
 
 namespace {
 
+using record_fields::device_json;
+using record_fields::read_count;
+using record_fields::read_device;
+using record_fields::refused;
 using sealed_json::Json;
 using sealed_json::Reader;
 
 constexpr int kFormat = 1;
-constexpr std::int64_t kMaxCount = std::numeric_limits<int>::max();
 constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
 constexpr std::size_t kDigestDigits = 64;
-
-Error refused(std::string message) {
-  return user_error(std::move(message), "delete the record and tune this shape again with this version of headnorm");
-}
-
-Result<void> read_count(Reader& fields, const char* name, int& count) {
-  HEADNORM_TRY(const std::int64_t value, fields.integer(name, 0, kMaxCount));
-  count = static_cast<int>(value);
-  return {};
-}
-
-Json device_json(const DeviceInfo& device) {
-  return {{"kind", device.kind},
-          {"id", device.id},
-          {"name", device.name},
-          {"target", to_text(device.target)},
-          {"units", device.units},
-          {"memory_bytes", device.memory_bytes},
-          {"cache_bytes", device.cache_bytes},
-          {"driver", device.driver}};
-}
-
-Result<DeviceInfo> read_device(const Json& json) {
-  Reader fields(json, "device");
-  DeviceInfo device;
-  HEADNORM_TRY(device.kind, fields.text("kind"));
-  HEADNORM_TRY(device.id, fields.text("id"));
-  HEADNORM_TRY(device.name, fields.text("name"));
-  HEADNORM_TRY(const std::string target, fields.text("target"));
-  HEADNORM_TRY(device.target, parse_target(target));
-  // "host" would stand for another target on another machine.
-  if (to_text(device.target) != target) return refused(fmt::format("target '{}' is not a canonical text", target));
-  HEADNORM_CHECK(read_count(fields, "units", device.units));
-  HEADNORM_TRY(device.memory_bytes, fields.integer("memory_bytes", 0, kMaxInteger));
-  HEADNORM_TRY(device.cache_bytes, fields.integer("cache_bytes", 0, kMaxInteger));
-  HEADNORM_TRY(device.driver, fields.text("driver"));
-  HEADNORM_CHECK(fields.finish());
-  return device;
-}
 
 Json time_json(const TimeStatistics& time) {
   return {{"median", time.median_us}, {"p20", time.p20_us}, {"p80", time.p80_us}, {"samples", time.samples}};
@@ -167,9 +136,7 @@ Result<Plan> read_identity(Reader& fields, Record& record) {
 }
 
 Result<void> read_evidence(Reader& fields, Record& record) {
-  HEADNORM_TRY(const std::string evidence, fields.text("evidence"));
-  HEADNORM_TRY(record.evidence, text::parse_enum(evidence, "kind of evidence",
-                                                 std::array{Evidence::measured, Evidence::predicted, Evidence::emulated}));
+  HEADNORM_TRY(record.evidence, record_fields::read_evidence_kind(fields));
   HEADNORM_TRY(const Json* time, fields.object("time_us"));
   HEADNORM_TRY(record.time, read_time(*time));
   HEADNORM_TRY(record.bytes, fields.integer("bytes", 0, kMaxInteger));
@@ -180,29 +147,34 @@ Result<void> read_evidence(Reader& fields, Record& record) {
   HEADNORM_TRY(record.seed, fields.unsigned_integer("seed"));
   HEADNORM_TRY(record.created, fields.text("created"));
   HEADNORM_TRY(record.tool, fields.text("tool"));
+  if (fields.has("provenance")) {
+    HEADNORM_TRY(record.provenance, fields.text("provenance"));
+  }
   return {};
 }
 
 }  // namespace
 
 std::string to_json(const Record& record) {
-  return sealed_json::write({{"format", kFormat},
-                             {"id", record.id},
-                             {"spec", to_text(record.spec)},
-                             {"rows", record.rows},
-                             {"device", device_json(record.device)},
-                             {"policy", to_text(record.policy)},
-                             {"schedule", to_text(record.schedule)},
-                             {"evidence", to_text(record.evidence)},
-                             {"time_us", time_json(record.time)},
-                             {"bytes", record.bytes},
-                             {"copy_ratio", record.copy_ratio},
-                             {"candidates", candidates_json(record.candidates)},
-                             {"search", record.search},
-                             {"seed", record.seed},
-                             {"created", record.created},
-                             {"tool", record.tool},
-                             {"kernel", kernel_json(record.kernel)}});
+  Json json = {{"format", kFormat},
+               {"id", record.id},
+               {"spec", to_text(record.spec)},
+               {"rows", record.rows},
+               {"device", device_json(record.device)},
+               {"policy", to_text(record.policy)},
+               {"schedule", to_text(record.schedule)},
+               {"evidence", to_text(record.evidence)},
+               {"time_us", time_json(record.time)},
+               {"bytes", record.bytes},
+               {"copy_ratio", record.copy_ratio},
+               {"candidates", candidates_json(record.candidates)},
+               {"search", record.search},
+               {"seed", record.seed},
+               {"created", record.created},
+               {"tool", record.tool},
+               {"kernel", kernel_json(record.kernel)}};
+  if (!record.provenance.empty()) json["provenance"] = record.provenance;
+  return sealed_json::write(std::move(json));
 }
 
 Result<Record> record_from_json(std::string_view text) {

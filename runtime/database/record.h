@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "core/plan.h"
 #include "core/result.h"
@@ -17,6 +18,7 @@ namespace headnorm {
 // In order of preference.
 enum class Evidence : std::uint8_t { measured, predicted, emulated };
 const char* to_text(Evidence evidence);
+Result<Evidence> parse_evidence(std::string_view text);
 
 // What the caches held when a launch was timed.
 enum class CachePolicy : std::uint8_t {
@@ -59,8 +61,9 @@ struct Record {
   CandidateCounts candidates;
   std::string search;  // "exhaustive", "random"
   std::uint64_t seed = 0;
-  std::string created;  // UTC, ISO 8601
-  std::string tool;     // "headnorm 0.1.0"
+  std::string created;     // UTC, ISO 8601
+  std::string tool;        // "headnorm 0.1.0"
+  std::string provenance;  // in words, of what was not measured here and now: the model, how registers were known; may be empty
   StoredKernel kernel;
 
   double gb_per_s() const { return time.median_us > 0 ? static_cast<double>(bytes) / time.median_us / 1e3 : 0; }

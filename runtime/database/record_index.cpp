@@ -8,16 +8,30 @@
 namespace headnorm {
 namespace {
 
-// One text for all specs that differ in width and head size alone. Seed heads follow the shape: per head, one, or otherwise.
+// One text for all specs that differ in width and head size alone, and in numbers that are no part of how memory is driven. Seed
+// heads follow the shape: per head, one, or otherwise.
 std::string class_text(const KernelSpec& spec) {
   KernelSpec options = spec;
   options.width = options.head_size = 0;
-  if (spec.has_gate()) options.seed_heads = spec.seed_heads == spec.heads() ? 0 : spec.seed_heads == 1 ? 1 : 2;
+  options.eps = KernelSpec().eps;
+  if (options.weight_offset != 0) options.weight_offset = 1;
+  if (options.residual_scale != 1) options.residual_scale = 2;
+  if (spec.has_gate()) {
+    options.seed_heads = spec.seed_heads == spec.heads() ? 0 : spec.seed_heads == 1 ? 1 : 2;
+    options.seed_scale = 1;
+  }
   return to_text(options);
 }
 
 bool same_device(const DeviceInfo& a, const DeviceInfo& b) {
   return a.kind == b.kind && a.name == b.name && a.target == b.target && a.units == b.units;
+}
+
+// Whether what is known of `other` says something about `device`. Versions of PTX and bf16 conversions are small differences.
+bool alike(const DeviceInfo& other, const DeviceInfo& device) {
+  if (other.target.kind != device.target.kind) return false;
+  if (device.target.kind == TargetKind::gpu) return other.target.sm == device.target.sm;
+  return other.target.isa == device.target.isa || (other.target.has_avx512() && device.target.has_avx512());
 }
 
 // |log2(a/b)| orders like this. Exact for integers: two equally near counts compare equal.
@@ -28,32 +42,62 @@ double ratio(std::int64_t a, std::int64_t b) {
 
 constexpr double kNearRows = 4;
 
+// What is asked for.
+struct Question {
+  const KernelSpec& spec;
+  std::int64_t rows;
+  const DeviceInfo& device;
+};
+
 struct Candidate {
   Served served;
   const Record* record;
-  KernelSpec wanted;
-  std::int64_t rows;
+  const Question* question;
 
-  bool operator<(const Candidate& other) const { return rank() < other.rank(); }
-  std::tuple<bool, Served, Evidence, double, double, double, std::int64_t, CachePolicy> rank() const {
+  auto rank() const {
     const KernelSpec& spec = record->spec;
-    return {record->evidence == Evidence::emulated,  // says nothing of speed
-            served,
-            record->evidence,
-            ratio(spec.width, wanted.width),
-            ratio(spec.head_size, wanted.head_size),
-            ratio(record->rows, rows),
-            record->rows,
-            record->policy};
+    return std::tuple(record->evidence == Evidence::emulated,  // says nothing of speed
+                      served, record->device.name != question->device.name, ratio(record->device.units, question->device.units),
+                      record->evidence, ratio(spec.width, question->spec.width), ratio(spec.head_size, question->spec.head_size),
+                      ratio(record->rows, question->rows), record->rows, record->policy);
   }
+  bool operator<(const Candidate& other) const { return rank() < other.rank(); }
 };
 
-std::optional<Served> served_by(const Record& record, const KernelSpec& spec, std::int64_t rows) {
-  if (record.spec != spec) return Served::other_shape;
+std::optional<Served> served_by(const Record& record, const Question& question) {
+  if (!same_device(record.device, question.device)) {
+    const bool says_something = record.evidence != Evidence::emulated && alike(record.device, question.device);
+    return says_something ? std::optional(Served::other_device) : std::nullopt;
+  }
+  if (record.spec != question.spec) return Served::other_shape;
   const bool measured = record.evidence == Evidence::measured;
-  if (record.rows == rows) return measured ? Served::exact : Served::predicted;
-  if (!measured) return std::nullopt;  // a prediction for other rows says no more than the default
-  return ratio(record.rows, rows) <= kNearRows ? Served::nearest_rows : Served::far_rows;
+  if (record.rows == question.rows) return measured ? Served::exact : Served::predicted;
+  if (measured) return ratio(record.rows, question.rows) <= kNearRows ? Served::nearest_rows : Served::far_rows;
+  return record.evidence == Evidence::predicted ? std::optional(Served::predicted_rows) : std::nullopt;
+}
+
+using Records = std::vector<std::shared_ptr<const Record>>;
+
+const Records* find(const std::map<std::string, Records>& records, const std::string& text) {
+  const auto found = records.find(text);
+  return found == records.end() ? nullptr : &found->second;
+}
+
+enum class Whose : std::uint8_t { own, others };
+
+std::optional<Lookup> best_of(const Records& records, const Question& question, Whose whose) {
+  std::vector<Candidate> candidates;
+  for (const std::shared_ptr<const Record>& record : records) {
+    const std::optional<Served> served = served_by(*record, question);
+    if (!served || (*served == Served::other_device) != (whose == Whose::others)) continue;
+    candidates.push_back({*served, record.get(), &question});
+  }
+  std::stable_sort(candidates.begin(), candidates.end());
+  for (const Candidate& candidate : candidates) {
+    const Result<Plan> plan = make_plan(question.spec, candidate.record->schedule, question.device.target);
+    if (plan.ok()) return Lookup{candidate.served, plan->schedule, *candidate.record, Origin::user};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -63,31 +107,32 @@ void RecordIndex::clear() {
   by_class_.clear();
 }
 
-void RecordIndex::add(std::shared_ptr<const Record> record) {
-  by_spec_[to_text(record->spec)].push_back(record);
-  by_class_[class_text(record->spec)].push_back(std::move(record));
+void RecordIndex::add(std::shared_ptr<const Record> record) { add(Records{std::move(record)}); }
+
+void RecordIndex::add(const Records& records) {
+  if (records.empty()) return;
+  for (auto [index, text] :
+       {std::pair(&by_spec_, to_text(records.front()->spec)), std::pair(&by_class_, class_text(records.front()->spec))}) {
+    Records& known = (*index)[text];
+    known.insert(known.end(), records.begin(), records.end());
+  }
 }
 
 Result<Lookup> RecordIndex::look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) const {
   HEADNORM_TRY(const KernelSpec wanted, make_spec(spec));
   if (rows < 0) return user_error(fmt::format("rows {} is negative", rows), "give a row count of at least 0");
 
-  // Another shape matters only if this one has nothing to offer.
-  for (const auto& [records, text] : {std::pair(&by_spec_, to_text(wanted)), std::pair(&by_class_, class_text(wanted))}) {
-    const auto found = records->find(text);
-    if (found == records->end()) continue;
-    std::vector<Candidate> candidates;
-    for (const std::shared_ptr<const Record>& record : found->second) {
-      if (!same_device(record->device, device)) continue;
-      if (const auto served = served_by(*record, wanted, rows)) candidates.push_back({*served, record.get(), wanted, rows});
-    }
-    std::stable_sort(candidates.begin(), candidates.end());
-    for (const Candidate& candidate : candidates) {
-      const Result<Plan> plan = make_plan(wanted, candidate.record->schedule, device.target);
-      if (plan.ok()) return Lookup{candidate.served, plan->schedule, *candidate.record};
+  // Another shape matters only if this one has nothing to offer, and another device only if this one has not.
+  const Question question{wanted, rows, device};
+  const Records* const same_spec = find(by_spec_, to_text(wanted));
+  const Records* const same_class = find(by_class_, class_text(wanted));
+  for (const Whose whose : {Whose::own, Whose::others}) {
+    for (const Records* records : {same_spec, same_class}) {
+      if (records == nullptr) continue;
+      if (std::optional<Lookup> best = best_of(*records, question, whose)) return *std::move(best);
     }
   }
-  return Lookup{Served::fallback, default_schedule(wanted, device.target), std::nullopt};
+  return Lookup{Served::fallback, default_schedule(wanted, device.target), std::nullopt, Origin::user};
 }
 
 }  // namespace headnorm

@@ -66,18 +66,25 @@ std::string compact(const Json& object) { return object.dump(-1, ' ', false, Jso
 
 }  // namespace
 
-std::string write(Json object) {
-  object[kSeal] = sha256_hex(compact(object));
-  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+void seal(Json& object) { object[kSeal] = sha256_hex(compact(object)); }
+
+std::string write(Json object, Layout layout) {
+  seal(object);
+  return object.dump(layout == Layout::indented ? 2 : -1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Result<Json> read(std::string_view text) {
-  if (text.size() > kMaxBytes) return damaged(fmt::format("{} bytes, more than {}", text.size(), kMaxBytes));
+Result<Json> parse_bounded(std::string_view text, std::size_t max_bytes) {
+  if (text.size() > max_bytes) return damaged(fmt::format("{} bytes, more than {}", text.size(), max_bytes));
   if (text.find('\0') != std::string_view::npos) return damaged("a NUL character");  // the parser would take it for the end
   LimitChecker checker;
   if (!Json::sax_parse(text, &checker)) return damaged(checker.reason());
   Json object = Json::parse(text, nullptr, false);
   if (!object.is_object()) return damaged("not a JSON object");
+  return object;
+}
+
+Result<Json> read(std::string_view text, std::size_t max_bytes) {
+  HEADNORM_TRY(Json object, parse_bounded(text, max_bytes));
   const auto seal = object.find(kSeal);
   if (seal == object.end() || !seal->is_string()) return damaged("no sha256 of the content");
   const std::string expected = seal->get<std::string>();
@@ -137,6 +144,12 @@ Result<double> Reader::number(const char* name) {
 Result<const Json*> Reader::object(const char* name) {
   HEADNORM_TRY(const Json* value, field(name));
   if (!value->is_object()) return wrong(name, "is not an object");
+  return value;
+}
+
+Result<const Json*> Reader::array(const char* name) {
+  HEADNORM_TRY(const Json* value, field(name));
+  if (!value->is_array()) return wrong(name, "is not a list");
   return value;
 }
 

@@ -19,12 +19,24 @@ using Json = nlohmann::json;
 inline constexpr std::size_t kMaxBytes = std::size_t{1} << 20;  // of a file
 inline constexpr int kMaxDepth = 8;
 
-// The object with its seal, indented, with a final newline. Bytes that are not UTF-8 are replaced.
-std::string write(Json object);
+// White space between the fields, which the seal does not cover.
+enum class Layout : std::uint8_t {
+  indented,  // for people
+  compact,   // for long lists
+};
 
-// The object without its seal. Refuses: more than kMaxBytes, deeper nesting than kMaxDepth, a key given twice, NUL characters, what
-// is not JSON or not an object, and a missing or wrong seal.
-Result<Json> read(std::string_view text);
+// Adds the seal alone, for a writer with a layout of its own.
+void seal(Json& object);
+
+// The object with its seal, with a final newline. Bytes that are not UTF-8 are replaced.
+std::string write(Json object, Layout layout = Layout::indented);
+
+// A JSON object. Refuses: more than `max_bytes`, deeper nesting than kMaxDepth, a key given twice, NUL characters, what is not JSON
+// or not an object.
+Result<Json> parse_bounded(std::string_view text, std::size_t max_bytes);
+
+// The object without its seal. Refuses what parse_bounded does, and a missing or wrong seal.
+Result<Json> read(std::string_view text, std::size_t max_bytes = kMaxBytes);
 
 // Fields of one object by name; each must be read once, and finish() refuses those that were not. `object` must outlive the reader.
 class Reader {
@@ -37,7 +49,10 @@ class Reader {
   Result<std::uint64_t> unsigned_integer(const char* name);
   Result<double> number(const char* name);         // finite, at least 0
   Result<const Json*> object(const char* name);    // never null
+  Result<const Json*> array(const char* name);     // never null
   Result<const Json*> optional(const char* name);  // null if the field is null
+
+  bool has(const char* name) const { return object_.contains(name); }
 
   Result<void> finish() const;
 

@@ -68,6 +68,21 @@ struct Launch {
   }
 };
 
+// The shares of a launch as tasks: each runs once, however often it is asked for.
+struct Shares {
+  const Launch& launch;
+  std::array<std::atomic<std::uint64_t>, kMaxThreads / 64> begun{};  // a bit for each share
+  std::atomic<int> done = 0;
+
+  void run(int index) {
+    if (index < 0 || index >= launch.shares) return;
+    const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+    if ((begun[static_cast<std::size_t>(index / 64)].fetch_or(bit) & bit) != 0) return;
+    launch.run_share(index);
+    ++done;
+  }
+};
+
 Error executor_error(const std::string& what) {
   return environment_error(fmt::format("the executor that the host device was given failed: {}; the outputs are incomplete", what),
                            "launch again with an executor that runs every task once (runtime/executor.h)");
@@ -141,22 +156,16 @@ class HostDevice final : public Device {
       launch.run_share(0);
       return {};
     }
-    std::array<std::atomic<std::uint64_t>, kMaxThreads / 64> begun{};  // a bit for each share
-    std::atomic<int> done = 0;
+    Shares shares{launch};
     try {
-      executor_->run(launch.shares, [&](int index) {
-        if (index < 0 || index >= launch.shares) return;
-        const std::uint64_t bit = std::uint64_t{1} << (index % 64);
-        if ((begun[static_cast<std::size_t>(index / 64)].fetch_or(bit) & bit) != 0) return;
-        launch.run_share(index);
-        ++done;
-      });
+      executor_->run(launch.shares, [&shares](int index) { shares.run(index); });  // one reference: it fits std::function
     } catch (const std::exception& thrown) {
       return executor_error(thrown.what());
     } catch (...) {
       return executor_error("it threw what is no std::exception");
     }
-    if (done != launch.shares) return executor_error(fmt::format("it ran {} of {} tasks", done.load(), launch.shares));
+    if (shares.done != launch.shares)
+      return executor_error(fmt::format("it ran {} of {} tasks", shares.done.load(), launch.shares));
     return {};
   }
 

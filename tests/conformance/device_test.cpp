@@ -113,6 +113,23 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
   std::shared_ptr<const LoadedKernel> kernel_;
 };
 
+TEST_P(DeviceConformance, ACopyThatIsMeasuredIsMade) {
+  const std::vector<char> content(4096, 'c');
+  auto from = device_->allocate(content.size()), to = device_->allocate(content.size());
+  ASSERT_TRUE(from.ok() && to.ok());
+  ASSERT_TRUE(device_->copy_in(from->address(), content.data(), content.size()).ok());
+  const auto time_us = device_->measure_copy_us(to->address(), from->address(), content.size());
+  if (!time_us.ok()) {
+    EXPECT_EQ(time_us.error().kind, ErrorKind::environment);
+    EXPECT_EQ(device_->info().kind, "host");
+    return;
+  }
+  EXPECT_GT(*time_us, 0);
+  std::vector<char> copied(content.size());
+  ASSERT_TRUE(device_->copy_out(copied.data(), to->address(), copied.size()).ok());
+  EXPECT_EQ(copied, content);
+}
+
 TEST_P(DeviceConformance, SaysWhatItIs) {
   const DeviceInfo& info = device_->info();
   EXPECT_FALSE(info.kind.empty());

@@ -18,7 +18,7 @@ constexpr const char* kHead =
     "%r12, %r10, %r11; "
     "mul.wide.u32 %d11, %t, 16; add.u64 %d12, %p0, %d11; add.u64 %d13, %p1, %d11; setp.eq.u32 %q0, %t, 0;\n";
 #define HEADNORM_COPY "cp.async.cg.shared.global [%r12], [%d12], 16; "
-#define HEADNORM_INIT "@%q0 mbarrier.init.shared.b64 [%r20], 1; bar.sync 0; "
+#define HEADNORM_INIT "@%q0 mbarrier.init.shared.b64 [%r20], 1; fence.proxy.async.shared::cta; bar.sync 0; "
 #define HEADNORM_BULK "@%q0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r10], [%p0], 512, [%r20]; "
 #define HEADNORM_EXPECT(bytes) "@%q0 mbarrier.arrive.expect_tx.shared.b64 %d1, [%r20], " bytes "; "
 #define HEADNORM_WAIT "W: mbarrier.try_wait.parity.shared.b64 %q1, [%r20], 0; @!%q1 bra W; "
@@ -69,6 +69,9 @@ const Twins kTwins[] = {
      HEADNORM_INIT
      "@%q0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r10], [%p0], 500, [%r20]; " HEADNORM_EXPECT("500")
          HEADNORM_WAIT,
+     HEADNORM_INIT HEADNORM_BULK HEADNORM_EXPECT("512") HEADNORM_WAIT, Rule::async_copy, "@%q0 cp.async.bulk"},
+    {"bulk copy, mbarrier not shown to the copy engine",
+     "@%q0 mbarrier.init.shared.b64 [%r20], 1; bar.sync 0; " HEADNORM_BULK HEADNORM_EXPECT("512") HEADNORM_WAIT,
      HEADNORM_INIT HEADNORM_BULK HEADNORM_EXPECT("512") HEADNORM_WAIT, Rule::async_copy, "@%q0 cp.async.bulk"},
     {"mbarrier that was not initialised", "bar.sync 0; " HEADNORM_EXPECT("0"), HEADNORM_INIT HEADNORM_EXPECT("0"),
      Rule::initialised, "@%q0 mbarrier.arrive"},

@@ -30,7 +30,7 @@ TEST(LaunchLimits, AreThoseOfTheDeviceAndTheKernel) {
       {"shared memory", shape3({1}, {32}, {0, 0, 0}, 227 * 1024 + 1), "232449 bytes of shared memory"},
       {"shared memory of a smaller device", shape3({1}, {32}, {0, 0, 0}, 164 * 1024), "bytes of shared memory", Model::a100},
       {"cluster on a device without", shape3({2}, {32}, {2, 1, 1}), "has no clusters", Model::a100},
-      {"cluster too large", shape3({16}, {32}, {16, 1, 1}), "8 at most"},
+      {"cluster too large", shape3({32}, {32}, {32, 1, 1}), "16 at most"},
       {"cluster that does not divide the grid", shape3({3}, {32}, {2, 1, 1}), "not a multiple of the cluster"},
       {"cluster other than the kernel's", shape3({4}, {32}, {2, 1, 1}), "requires (4,1,1)", Model::h200,
        ".explicitcluster .reqnctapercluster 4, 1, 1"},

@@ -4,6 +4,8 @@
 #include <set>
 #include <thread>
 
+#include "tests/support/database_samples.h"
+
 namespace headnorm::testing {
 namespace {
 
@@ -51,7 +53,7 @@ TEST(Command, SaysItsVersion) {
 TEST(Command, HelpsOnEveryVerb) {
   const CommandResult all = Command().run({"--help"});
   EXPECT_EQ(all.exit_code, 0);
-  for (const char* verb : {"presets", "devices", "doctor", "generate", "explain", "tune", "run", "verify", "completion", "db"}) {
+  for (const char* verb : {"presets", "devices", "doctor", "generate", "explain", "tune", "run", "verify", "calibrate", "completion", "db"}) {
     EXPECT_NE(all.out.find(verb), std::string::npos) << verb;
     const CommandResult help = Command().run({verb, "--help"});
     EXPECT_EQ(help.exit_code, 0);
@@ -446,6 +448,36 @@ TEST(Db, ChecksAndListsDamage) {
   const CommandResult show = command.run({"db", "show", "0123", "--db", db});
   EXPECT_EQ(show.exit_code, 1);
   EXPECT_NE(show.err.find("0123456789abcdef0123456789abcdef.json is damaged: "), std::string::npos) << show.err;
+}
+
+TEST(Db, DigestsAndCollects) {
+  const Command command;
+  const std::filesystem::path db = command.home() / "db", copy = command.home() / "copy";
+  {
+    const std::unique_ptr<Database> database = Database::open(db).value();
+    const Record record = sample_record();
+    ASSERT_TRUE(database->store_kernel(sample_artifact(sample_plan(record.spec, record.device))).ok());
+    ASSERT_TRUE(database->publish(record).ok());
+  }
+  std::filesystem::create_directories(copy);
+  std::filesystem::copy(db / "records", copy / "records");
+  const json digest = answer(command, {"db", "digest", "--db", db});
+  EXPECT_EQ(digest["records"], 1);
+  EXPECT_EQ(digest["digest"].get<std::string>().size(), 64u);
+  EXPECT_EQ(answer(command, {"db", "digest", "--db", copy})["digest"], digest["digest"]);
+  EXPECT_EQ(command.run({"db", "digest", "--db", db}).out, digest["digest"].get<std::string>() + "\n");
+
+  const json young = answer(command, {"db", "gc", "--limit", "0", "--db", db});
+  EXPECT_EQ(young["limit_bytes"], 0);
+  EXPECT_EQ(young["removed"]["kernels"], 0) << "they are younger than an hour";
+  const json collected = answer(command, {"db", "gc", "--limit", "1.5kB", "--grace", "0", "--db", db});
+  EXPECT_EQ(collected["limit_bytes"], 1500);
+  EXPECT_EQ(collected["kept"]["kernels"], 1);
+  const json emptied = answer(command, {"db", "gc", "--limit", "0", "--grace", "0s", "--db", db});
+  EXPECT_EQ(emptied["removed"]["kernels"], 1);
+  EXPECT_EQ(emptied["kept"]["bytes"], 0);
+  EXPECT_TRUE(std::filesystem::is_empty(db / "kernels"));
+  EXPECT_EQ(answer(command, {"db", "digest", "--db", db})["digest"], digest["digest"]) << "records stay";
 }
 
 }  // namespace

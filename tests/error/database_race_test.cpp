@@ -183,5 +183,74 @@ TEST(DatabaseRace, AHeldLockDelaysAWriterButDoesNotStopIt) {
   ::close(holder);
 }
 
+// The child takes the lock, says so through the pipe, and keeps it until it is killed.
+pid_t start_lock_holder(const fs::path& folder, int report) {
+  return start_process([&, report] {
+    const int holder = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool held = holder >= 0 && ::flock(holder, LOCK_EX) == 0;
+    if (::write(report, held ? "1" : "0", 1) == 1) ::pause();
+    return false;
+  });
+}
+
+// The writer waits for a lock at most a second, and has it only if it was let go in that time.
+TEST(DatabaseRace, TheLockOfAKilledHolderIsTakenOver) {
+  const testing::TemporaryDirectory directory;
+  const fs::path root = directory.path() / "db";
+  ASSERT_TRUE(Database::open(root).ok());
+  int pipe[2] = {};
+  ASSERT_EQ(::pipe(pipe), 0);
+  const pid_t holder = start_lock_holder(root / "records", pipe[1]);
+  char held = 0;
+  ASSERT_EQ(::read(pipe[0], &held, 1), 1);
+  ASSERT_EQ(held, '1');
+  FileOps ops;
+  const auto records = Directory::open(AT_FDCWD, (root / "records").string(), root / "records", Trust::data);
+  ASSERT_TRUE(records.ok() && records->has_value());
+  {
+    const Result<Descriptor> refused = (*records)->lock(ops);
+    ASSERT_TRUE(refused.ok());
+    EXPECT_FALSE(refused->valid()) << "it is held";
+  }
+  ::kill(holder, SIGKILL);
+  const Result<Descriptor> taken = (*records)->lock(ops);
+  EXPECT_TRUE(taken.ok() && taken->valid());
+  wait_for(holder);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
+// Compiling takes no lock at all: whoever sleeps with every lock in hand holds up nobody who needs a kernel.
+TEST(DatabaseRace, ASleeperWithEveryLockDelaysNoKernel) {
+  const testing::TemporaryDirectory directory;
+  const fs::path root = directory.path() / "db";
+  std::unique_ptr<Database> database = Database::open(root).value();
+  int pipe[2] = {};
+  ASSERT_EQ(::pipe(pipe), 0);
+  std::vector<pid_t> holders;
+  for (const fs::path& folder : {root, root / "records", root / "kernels"}) {
+    holders.push_back(start_lock_holder(folder, pipe[1]));
+    char held = 0;
+    ASSERT_EQ(::read(pipe[0], &held, 1), 1);
+    ASSERT_EQ(held, '1');
+  }
+  int locks = 0;
+  auto ops = std::make_unique<testing::FaultyFileOps>([&](const std::string& call) {
+    locks += call == "lock";
+    return 0;
+  });
+  std::unique_ptr<Database> other = DirectoryDatabase::open(root, {}, std::move(ops)).value();
+  const Artifact artifact = round_artifact(0);
+  EXPECT_TRUE(other->store_kernel(artifact).ok());
+  EXPECT_TRUE(other->find_kernel(artifact.key)->has_value());
+  EXPECT_EQ(locks, 0);
+  for (pid_t holder : holders) {
+    ::kill(holder, SIGKILL);
+    wait_for(holder);
+  }
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
 }  // namespace
 }  // namespace headnorm

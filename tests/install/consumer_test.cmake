@@ -1,22 +1,17 @@
-# Installs the build, moves the installed tree, and configures, builds and runs a project that uses it from there.
-# -D BUILD, SOURCE (of headnorm), WORK (scratch folder), GENERATOR (ON|OFF), CXX, MAKE (CMake generator), SANITIZE, LLVM_DIR
+# Installs the build, moves the installed tree, and configures, builds and runs projects that use it from there.
+# -D BUILD, WORK (scratch folder) and what use_package.cmake asks for
 
-function(run)
-  execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT RESULT_VARIABLE status)
-  if(NOT status EQUAL 0)
-    list(JOIN ARGN " " command)
-    message(FATAL_ERROR "exit status ${status}: ${command}")
-  endif()
-endfunction()
+set(PREFIX ${WORK}/moved)
+include(${CMAKE_CURRENT_LIST_DIR}/use_package.cmake)
 
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
-file(RENAME ${WORK}/first ${WORK}/moved)
+file(RENAME ${WORK}/first ${PREFIX})
 
 # Where it was built or first installed must be written nowhere in the package.
-file(GLOB_RECURSE package_files ${WORK}/moved/*.cmake)
+file(GLOB_RECURSE package_files ${PREFIX}/*.cmake ${PREFIX}/*.pc ${PREFIX}/*.h)
 list(LENGTH package_files count)
-if(count LESS 4)
+if(count LESS 20)
   message(FATAL_ERROR "only ${count} package files were installed")
 endif()
 foreach(file IN LISTS package_files)
@@ -29,20 +24,25 @@ foreach(file IN LISTS package_files)
   endforeach()
 endforeach()
 
-set(configure ${CMAKE_COMMAND} -G ${MAKE} -S ${SOURCE}/tests/install/consumer -D CMAKE_CXX_COMPILER=${CXX}
-  -D CMAKE_PREFIX_PATH=${WORK}/moved -D SANITIZE=${SANITIZE} -D LLVM_DIR=${LLVM_DIR})
+# Each header can be included alone, and finds all that it includes among those installed.
+file(GLOB_RECURSE headers RELATIVE ${PREFIX}/include ${PREFIX}/include/*.h)
+foreach(header IN LISTS headers)
+  file(WRITE ${WORK}/header.cpp "#include <${header}>\n")
+  run(${CXX} -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Werror -I ${PREFIX}/include ${WORK}/header.cpp)
+endforeach()
 
-run(${configure} -B ${WORK}/runtime -D COMPONENT=runtime)
-run(${CMAKE_COMMAND} --build ${WORK}/runtime)
-run(${WORK}/runtime/consumer)
-
+build_and_run(consumer runtime)
+if(NOT SANITIZE)
+  build_and_run(c_consumer c)
+endif()
+pkg_config_and_run(headnorm)
 if(GENERATOR)
-  run(${configure} -B ${WORK}/generator -D COMPONENT=generator)
-  run(${CMAKE_COMMAND} --build ${WORK}/generator)
-  run(${WORK}/generator/consumer)
-  run(${WORK}/moved/bin/headnorm --version)
+  build_and_run(consumer full)
+  pkg_config_and_run(headnorm-full)
+  run(${PREFIX}/bin/headnorm --version)
 else()
-  execute_process(COMMAND ${configure} -B ${WORK}/generator -D COMPONENT=generator
+  execute_process(COMMAND ${CMAKE_COMMAND} -G ${MAKE} -S ${SOURCE}/tests/install/consumer -B ${WORK}/full -D COMPONENT=full
+      -D CMAKE_CXX_COMPILER=${CXX} -D CMAKE_PREFIX_PATH=${PREFIX}
     RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE answer)
   if(status EQUAL 0 OR NOT answer MATCHES "HEADNORM_GENERATOR=OFF")
     message(FATAL_ERROR "asking a runtime-only package for the generator must fail and say why; it said: ${answer}")

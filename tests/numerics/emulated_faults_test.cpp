@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <regex>
 
 #include "generator/generator.h"
 #include "tests/support/emulator_launch.h"
@@ -67,64 +68,101 @@ struct LargeShape {
   std::int64_t stride, rows;
 };
 
+// Runs the blocks of the first and of the last rows alone, of rows that are zero but for the last, which is one. "" or what is
+// wrong.
+std::string run_ends(const Plan& plan, const Artifact& artifact, const LargeShape& shape) {
+  constexpr std::uint64_t kNearStart = std::uint64_t{1} << 20;
+  const auto width = static_cast<std::uint64_t>(plan.spec.width);
+  const std::int64_t tile_rows = plan.gpu().rows_per_tile, last = shape.rows - 1;
+  const auto bytes = static_cast<std::uint64_t>(last * shape.stride) * 2 + width * 2;
+  const std::uint16_t one = plan.spec.x_dtype == Dtype::f16 ? f16_from_float(1) : bf16_from_float(1);
+  const std::vector<std::uint16_t> ones(width, one), zeros(width, 0);
+
+  emulator::Device device(emulator::Model::h200);
+  const std::uint64_t x = device.allocate(bytes), gamma = device.allocate(width * 2), y = device.allocate(bytes);
+  const auto place = [&](std::uint64_t base, std::int64_t row) {
+    return base + static_cast<std::uint64_t>(row * shape.stride * 2);
+  };
+  bool written = device.write(gamma, ones.data(), width * 2);
+  for (std::int64_t row = 0; row < tile_rows; ++row) written = written && device.write(place(x, row), zeros.data(), width * 2);
+  for (std::int64_t row = last / tile_rows * tile_rows; row <= last; ++row)
+    written = written && device.write(place(x, row), row == last ? ones.data() : zeros.data(), width * 2);
+  if (!written) return "no memory for the operands";
+
+  const auto module = device.load(artifact.bytes);
+  if (!module.ok()) return module.message();
+  const auto stride = static_cast<std::uint64_t>(shape.stride), rows = static_cast<std::uint64_t>(shape.rows);
+  const auto parameters = emulator::pack_parameters((*module)->facts(artifact.entry), {x, gamma, y, stride, stride, rows});
+  const auto tiles = static_cast<std::uint64_t>(tile_count(plan, shape.rows)),
+             tiles_per_row = static_cast<std::uint64_t>(plan.gpu().tiles_per_row);
+  emulator::LaunchShape launch;
+  launch.grid.x = static_cast<std::uint32_t>(tiles);
+  launch.block.x = static_cast<std::uint32_t>(plan.gpu().block_threads);
+  launch.dynamic_shared_bytes = static_cast<std::uint64_t>(plan.gpu().dynamic_shared_bytes);
+  const auto run_blocks = [&](std::uint64_t first, std::uint64_t end) {
+    emulator::LaunchOptions options;
+    options.blocks = {{first, end}};
+    const emulator::LaunchResult result = device.launch(**module, artifact.entry, launch, parameters, options);
+    return result.fault ? to_text(*result.fault) : "";
+  };
+  const auto row_of_y = [&](std::int64_t row) {
+    std::vector<std::uint16_t> values(width, 9);
+    return device.read(values.data(), place(y, row), width * 2) ? values : std::vector<std::uint16_t>();
+  };
+
+  if (const std::string fault = run_blocks(tiles - tiles_per_row, tiles); !fault.empty()) return fault;
+  std::vector<std::uint8_t> start(kNearStart, 9);
+  if (!device.read(start.data(), y, kNearStart)) return "the start of y cannot be read";
+  if (start != std::vector<std::uint8_t>(kNearStart, 0)) return "the last blocks wrote near the start of y";
+  if (const std::string fault = run_blocks(0, tiles_per_row); !fault.empty()) return fault;
+  if (row_of_y(0) != zeros) return "row 0 is wrong";
+  if (row_of_y(last - 1) != zeros) return "the row before the last is wrong";
+  return row_of_y(last) == ones ? "" : "the last row is wrong";
+}
+
 // The last row lies past 2^31 elements, and its byte offset past 2^32: cut to 32 bits, either points near the start.
 class EmulatedLargeOffsets : public testing::TestWithParam<LargeShape> {};
 
 TEST_P(EmulatedLargeOffsets, LastRowIsReadAndWrittenWhereItIs) {
-  constexpr std::uint64_t kNearStart = std::uint64_t{1} << 20;
-  const LargeShape shape = GetParam();
   const auto backend = make_llvm_backend();
-  for (const Plan& plan : plans_of(shape.spec)) {
+  for (const Plan& plan : plans_of(GetParam().spec)) {
     SCOPED_TRACE(to_text(plan.schedule));
-    const auto width = static_cast<std::uint64_t>(plan.spec.width);
-    const std::int64_t tile_rows = plan.gpu().rows_per_tile, last = shape.rows - 1;
-    const auto bytes = static_cast<std::uint64_t>(last * shape.stride) * 2 + width * 2;
-    const std::uint16_t one = plan.spec.x_dtype == Dtype::f16 ? f16_from_float(1) : bf16_from_float(1);
-    const std::vector<std::uint16_t> ones(width, one), zeros(width, 0);
-
-    emulator::Device device(emulator::Model::h200);
-    const std::uint64_t x = device.allocate(bytes), gamma = device.allocate(width * 2), y = device.allocate(bytes);
-    ASSERT_TRUE(x != 0 && y != 0 && gamma != 0);
-    const auto place = [&](std::uint64_t base, std::int64_t row) {
-      return base + static_cast<std::uint64_t>(row * shape.stride * 2);
-    };
-    ASSERT_TRUE(device.write(gamma, ones.data(), width * 2));
-    for (std::int64_t row = 0; row < tile_rows; ++row) ASSERT_TRUE(device.write(place(x, row), zeros.data(), width * 2));
-    for (std::int64_t row = last / tile_rows * tile_rows; row <= last; ++row)
-      ASSERT_TRUE(device.write(place(x, row), row == last ? ones.data() : zeros.data(), width * 2));
-
     const Result<Artifact> artifact = backend->compile(plan);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    const auto module = device.load(artifact->bytes);
-    ASSERT_TRUE(module.ok()) << module.message();
-    const auto stride = static_cast<std::uint64_t>(shape.stride), rows = static_cast<std::uint64_t>(shape.rows);
-    const auto parameters = emulator::pack_parameters((*module)->facts(artifact->entry), {x, gamma, y, stride, stride, rows});
-    const auto tiles = static_cast<std::uint64_t>(tile_count(plan, shape.rows)),
-               tiles_per_row = static_cast<std::uint64_t>(plan.gpu().tiles_per_row);
-    emulator::LaunchShape launch;
-    launch.grid.x = static_cast<std::uint32_t>(tiles);
-    launch.block.x = static_cast<std::uint32_t>(plan.gpu().block_threads);
-    launch.dynamic_shared_bytes = static_cast<std::uint64_t>(plan.gpu().dynamic_shared_bytes);
-    const auto run_blocks = [&](std::uint64_t first, std::uint64_t end) {
-      emulator::LaunchOptions options;
-      options.blocks = {{first, end}};
-      const emulator::LaunchResult result = device.launch(**module, artifact->entry, launch, parameters, options);
-      EXPECT_FALSE(result.fault) << to_text(*result.fault);
-    };
-    const auto row_of_y = [&](std::int64_t row) {
-      std::vector<std::uint16_t> values(width, 9);
-      EXPECT_TRUE(device.read(values.data(), place(y, row), width * 2));
-      return values;
-    };
+    EXPECT_EQ(run_ends(plan, *artifact, GetParam()), "");
+  }
+}
 
-    run_blocks(tiles - tiles_per_row, tiles);
-    std::vector<std::uint8_t> start(kNearStart, 9);
-    ASSERT_TRUE(device.read(start.data(), y, kNearStart));
-    EXPECT_EQ(start, std::vector<std::uint8_t>(kNearStart, 0));
-    run_blocks(0, tiles_per_row);
-    EXPECT_EQ(row_of_y(0), zeros);
-    EXPECT_EQ(row_of_y(last - 1), zeros);
-    EXPECT_EQ(row_of_y(last), ones);
+// What kernels that count in 32 bits do: the product of row and stride cut to an int, or its bytes to an unsigned int. Each such
+// place of the PTX is changed alone.
+std::vector<std::string> with_offsets_cut(const std::string& ptx) {
+  std::vector<std::string> changed;
+  const std::regex product(R"(mul\.lo\.s64 \t(%rd\d+), [^;]*;)");
+  for (std::sregex_iterator found(ptx.begin(), ptx.end(), product), end; found != end; ++found) {
+    const std::string offset = (*found)[1];
+    const auto behind = static_cast<std::size_t>(found->position() + found->length());
+    changed.push_back(ptx);
+    changed.back().insert(behind, fmt::format(" shl.b64 {0}, {0}, 32; shr.s64 {0}, {0}, 32;", offset));
+    const std::regex in_bytes(fmt::format(R"(shl\.b64 \t(%rd\d+), {}, 1;)", offset));
+    std::smatch bytes;
+    if (!std::regex_search(ptx, bytes, in_bytes)) continue;
+    changed.push_back(ptx);
+    changed.back().insert(static_cast<std::size_t>(bytes.position() + bytes.length()),
+                          fmt::format(" and.b64 {0}, {0}, 0xffffffff;", bytes[1].str()));
+  }
+  return changed;
+}
+
+TEST_P(EmulatedLargeOffsets, AnyOffsetThatIsCutTo32BitsIsFound) {
+  const Plan plan = default_plan(GetParam().spec);
+  const Result<Artifact> artifact = make_llvm_backend()->compile(plan);
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  const std::vector<std::string> mutants = with_offsets_cut(artifact->bytes);
+  ASSERT_GE(mutants.size(), 4u) << "the offsets of x and of y, each in elements and in bytes:\n" << artifact->bytes;
+  for (std::size_t i = 0; i < mutants.size(); ++i) {
+    Artifact mutant = *artifact;
+    mutant.bytes = mutants[i];
+    EXPECT_NE(run_ends(plan, mutant, GetParam()), "") << "mutant " << i << " is not found:\n" << mutant.bytes;
   }
 }
 

@@ -26,7 +26,7 @@ struct Case {
 
 Target random_target(Random& random) {
   Target target = pick(random, gpu_targets());
-  if (target.sm >= 100 && random() % 2 == 0) target.ptx = pick<int>(random, {88, 90});
+  if (random() % 2 == 0) target.ptx = target.sm >= 100 ? pick<int>(random, {88, 90}) : pick<int>(random, {80, 90});
   return target;
 }
 
@@ -43,6 +43,12 @@ GpuSchedule random_schedule(Random& random, const Target& target) {
   s.weights = pick<WeightLoad>(random, {WeightLoad::after, WeightLoad::before});
   s.access_bytes =
       pick<int>(random, {2, 4, 8, 16, target.max_access_bytes(), target.max_access_bytes(), target.max_access_bytes()});
+  s.cluster = target.has_clusters() ? pick<int>(random, {1, 1, 1, 2, 4, 8, 16}) : 1;
+  s.staging = pick<Staging>(random, {Staging::none, Staging::none, Staging::async, Staging::bulk});
+  s.stages = pick<int>(random, {0, 0, 2, 3, 8});
+  s.cache = pick<CacheUse>(random, {CacheUse::plain, CacheUse::plain, CacheUse::stream});
+  if (target.has_dependent_launch())
+    s.launch = pick<LaunchForm>(random, {LaunchForm::plain, LaunchForm::plain, LaunchForm::dependent, LaunchForm::weights_ahead});
   return s;
 }
 
@@ -54,6 +60,7 @@ Plan random_plan(Random& random, const KernelSpec& spec) {
       const GpuSchedule fixed = std::get<GpuSchedule>(default_schedule(spec, target));
       s.lanes = fixed.lanes;
       s.vector_elements = fixed.vector_elements;
+      s.cluster = fixed.cluster;
     }
     const Result<Plan> plan = make_plan(spec, s, target);
     if (plan.ok()) return *plan;
@@ -91,8 +98,8 @@ LaunchTensors make_tensors(const Case& test, const std::vector<RowValues>& input
 
 std::int64_t grid_of(const Plan& plan, std::int64_t rows, std::int64_t share) {
   const std::int64_t tiles = tile_count(plan, rows);
-  if (plan.gpu_schedule().grid == GridForm::once) return tiles;
-  return share == 0 ? tiles + 2 : std::max<std::int64_t>(1, tiles / share);
+  if (plan.gpu_schedule().grid == GridForm::once) return grid_blocks(plan, rows);
+  return (share == 0 ? tiles + 2 : std::max<std::int64_t>(1, tiles / share)) * plan.gpu().cluster;
 }
 
 void run_case(CodegenBackend& backend, Random& random, const Case& test) {

@@ -88,6 +88,11 @@ void count_gpu(Choices& choices, const GpuSchedule& schedule) {
   ++choices[choice("grid", schedule.grid)];
   ++choices[choice("weights", schedule.weights)];
   ++choices[choice("access", schedule.access_bytes)];
+  ++choices[choice("cluster", schedule.cluster)];
+  ++choices[choice("staging", schedule.staging)];
+  if (schedule.staging != Staging::none) ++choices[choice("stages", schedule.stages)];
+  ++choices[choice("cache", schedule.cache)];
+  ++choices[choice("launch", schedule.launch)];
 }
 
 }  // namespace
@@ -116,6 +121,11 @@ Choices gpu_choices() {
   expect(choices, "grid", {GridForm::once, GridForm::persistent});
   expect(choices, "weights", {WeightLoad::after, WeightLoad::before});
   expect(choices, "access", {2, 4, 8, 16, 32});
+  expect(choices, "cluster", {1, 2, 4, 8, 16});
+  expect(choices, "staging", {Staging::none, Staging::async, Staging::bulk});
+  expect(choices, "stages", {1, 2, 3, 8});
+  expect(choices, "cache", {CacheUse::plain, CacheUse::stream});
+  expect(choices, "launch", {LaunchForm::plain, LaunchForm::dependent, LaunchForm::weights_ahead});
   return choices;
 }
 

@@ -43,8 +43,8 @@ inline void write_whole(const std::filesystem::path& path, const std::string& by
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-// Runs HEADNORM_COMMAND (set by CMake). HOME is a directory that lives as long as the object; no other variable is set unless
-// given.
+// Runs HEADNORM_COMMAND (set by CMake). HOME is a directory that lives as long as the object, and there are no shipped tables
+// unless HEADNORM_TABLES is given (empty: those of the build); no other variable is set unless given.
 class Command {
  public:
   // An empty variable is one that is not set. `stdout_path`: instead of capturing standard output.
@@ -84,7 +84,8 @@ class Command {
     posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     std::vector<std::string> words = {HEADNORM_COMMAND};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    std::map<std::string, std::string> all = {{"HOME", home_.path().string()}};
+    std::map<std::string, std::string> all = {{"HOME", home_.path().string()},
+                                              {"HEADNORM_TABLES", (home_.path() / ".none").string()}};
     for (const auto& [name, value] : variables) all[name] = value;
     std::vector<std::string> assignments;
     for (const auto& [name, value] : all) {

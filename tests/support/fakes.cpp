@@ -137,6 +137,12 @@ Result<double> FakeDevice::measure_us(const LoadedKernel& kernel, const LaunchAr
   return time_us(kernel.plan());
 }
 
+Result<double> FakeDevice::measure_copy_us(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+  copied.emplace_back(from, bytes);
+  return static_cast<double>(bytes) * 1e-3;
+}
+
 FakeDatabase::FakeDatabase() {
   std::string name = (std::filesystem::temp_directory_path() / "headnorm_test_XXXXXX").string();
   directory_ = mkdtemp(name.data());
@@ -167,7 +173,7 @@ Result<void> FakeDatabase::publish(const Record& record) {
   return {};
 }
 
-Result<StoredKernel> FakeDatabase::store_kernel(const Artifact& artifact) {
+Result<StoredKernel> FakeDatabase::store_kernel(const Artifact& artifact, const std::string&) {
   StoredKernel kernel;
   kernel.sha256 = sha256_hex(artifact.bytes);
   kernel.entry = artifact.entry;

@@ -55,14 +55,16 @@ class FakeDevice final : public Device {
   Result<void> launch(const LoadedKernel& kernel, const LaunchArguments& arguments) override;
   Result<void> synchronize() override { return {}; }
   Result<double> measure_us(const LoadedKernel& kernel, const LaunchArguments& arguments) override;
+  Result<double> measure_copy_us(void* to, const void* from, std::size_t bytes) override;
 
   // Asked with the number of launches of this plan so far.
   std::function<Fault(const Plan&, int launches)> fault = [](const Plan&, int) { return Fault::none; };
   std::function<double(const Plan&)> time_us = [](const Plan&) { return 10.0; };
   FakeClock* clock = nullptr;
   std::int64_t copied_in_bytes = 0;
-  std::map<std::string, int> launches;                  // by schedule
-  std::vector<std::pair<std::string, void*>> measured;  // schedule and address of x, in order
+  std::map<std::string, int> launches;                      // by schedule
+  std::vector<std::pair<std::string, void*>> measured;      // schedule and address of x, in order
+  std::vector<std::pair<const void*, std::size_t>> copied;  // address of the source and bytes, in order
 
  private:
   const ReferenceRow& reference(const KernelSpec& spec, const LaunchArguments& arguments, std::int64_t row);
@@ -88,13 +90,18 @@ class FakeDatabase final : public Database {
   Result<std::vector<Record>> list(std::vector<Damage>* damage) override;
   Result<Lookup> look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) override;
   Result<void> publish(const Record& record) override;
-  Result<StoredKernel> store_kernel(const Artifact& artifact) override;
+  Result<StoredKernel> store_kernel(const Artifact& artifact, const std::string& log) override;
   Result<std::optional<Artifact>> load_kernel(const StoredKernel& kernel) override;
   Result<std::optional<Artifact>> find_kernel(const std::string& artifact_key) override;
+  Result<void> store_trials(const TrialLog& log) override {
+    trials[log.record_id] = log;
+    return {};
+  }
   void warn(const std::string&, const std::string& message) override { warnings.push_back(message); }
   Result<std::vector<Damage>> check() override { return std::vector<Damage>(); }
 
   std::map<std::string, Record> records;
+  std::map<std::string, TrialLog> trials;
   std::vector<std::string> warnings;
 
  private:

@@ -42,6 +42,14 @@ class FaultyFileOps final : public FileOps {
     const int fault = fault_("remove");
     return fault < 0 ? fault : FileOps::remove(directory, name);
   }
+  int touch(int directory, const char* name) override {
+    const int fault = fault_("touch");
+    return fault < 0 ? fault : FileOps::touch(directory, name);
+  }
+  int lock(int descriptor) override {
+    const int fault = fault_("lock");
+    return fault < 0 ? fault : FileOps::lock(descriptor);
+  }
 
  private:
   Fault fault_;

@@ -48,6 +48,7 @@ class TunerTest : public testing::Test {
       return ReferenceRow{row.y, row.residual_out};
     };
     services.make_copy = [](std::int64_t) { return Result<std::unique_ptr<CopyReference>>(std::make_unique<test::FakeCopy>()); };
+    if (services_without_copy_) services.make_copy = nullptr;
     services.now_s = [this] { return clock_.now_s; };
     services.stop_requested = [this] { return polls_++ >= stop_after_ && stop_after_ >= 0; };
     services.warn = [this](const std::string& text) { warnings_.push_back(text); };
@@ -85,6 +86,7 @@ class TunerTest : public testing::Test {
   std::vector<TuneProgress> progress_;
   std::vector<std::string> warnings_;
   int stop_after_ = -1, polls_ = 0;
+  bool services_without_copy_ = false;
 };
 
 TEST_F(TunerTest, PublishesTheFastestPlan) {
@@ -102,6 +104,45 @@ TEST_F(TunerTest, PublishesTheFastestPlan) {
   EXPECT_EQ(record.candidates.verified, record.candidates.measured);
   const Result<Record> read = record_from_json(to_json(record));
   EXPECT_TRUE(read.ok()) << read.error().message;
+}
+
+TEST_F(TunerTest, TrialsHaveEveryCandidateOnTheWinnersScale) {
+  device_.fault = [](const Plan& plan, int) {
+    return plan.host_schedule().form == HostForm::pipe ? Fault::wrong_tail : Fault::none;
+  };
+  backend_.fault = [](const Plan& plan) { return plan.host_schedule().form == HostForm::rot ? Fault::compile : Fault::none; };
+  const Record record = tune_one();
+  const TrialLog& log = database_.trials.at(record.id);
+  EXPECT_TRUE(log.belongs_to(record));
+  EXPECT_TRUE(trial_log_from_json(to_json(log)).ok());
+  EXPECT_EQ(static_cast<int>(log.trials.size()), record.candidates.legal);
+  std::map<std::string, int> failures;
+  for (const Trial& trial : log.trials) {
+    if (!trial.failure.empty()) {
+      ++failures[trial.failure];
+      continue;
+    }
+    const Plan plan = *make_plan(request_.spec, *parse_schedule(trial.schedule), device_.info().target);
+    EXPECT_DOUBLE_EQ(trial.time_us, time_by_schedule(plan)) << trial.schedule;
+    EXPECT_GE(trial.time_us, record.time.median_us);
+    EXPECT_GE(trial.samples_us.size(), 3u);
+    EXPECT_GT(trial.compile_ms, 0);
+  }
+  EXPECT_GT(failures["compile"], 0);
+  EXPECT_GT(failures["incorrect"], 0);
+  EXPECT_EQ(failures["compile"], record.candidates.rejected.at("compile"));
+  EXPECT_EQ(failures["incorrect"], record.candidates.rejected.at("incorrect"));
+}
+
+// Times that grow between the screening and the finals move no candidate ahead of the winner.
+TEST_F(TunerTest, WinnerIsTheLeastTrialOnAMachineThatSlowsDown) {
+  services_without_copy_ = true;
+  device_.time_us = [this](const Plan& plan) { return time_by_schedule(plan) * (1 + clock_.now_s); };
+  const Record record = tune_one();
+  for (const Trial& trial : database_.trials.at(record.id).trials) {
+    EXPECT_GE(trial.time_us, record.time.median_us * (1 - 1e-12)) << trial.schedule;
+    if (trial.schedule == to_text(record.schedule)) EXPECT_DOUBLE_EQ(trial.time_us, record.time.median_us);
+  }
 }
 
 TEST_F(TunerTest, MeasuresNoPlanTwice) {
@@ -241,6 +282,7 @@ TEST_F(TunerTest, ContinuesAfterAStopAtAnyPoint) {
     const Record record = tune_one();
     EXPECT_EQ(record.schedule, whole.schedule);
     EXPECT_EQ(record.candidates.measured, whole.candidates.measured);
+    EXPECT_EQ(static_cast<int>(database_.trials.at(record.id).trials.size()), whole.candidates.legal);
     // Again are only the batch that was under way and the finalists.
     EXPECT_LE(static_cast<int>(backend_.compiled.size()), total + 16 + 12);
     EXPECT_TRUE(std::filesystem::is_empty(database_.directory() / "journal"));

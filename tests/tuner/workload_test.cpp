@@ -9,6 +9,7 @@
 
 #include "tests/support/fakes.h"
 #include "tests/support/reference.h"
+#include "tuner/device_copy.h"
 #include "tuner/host_copy.h"
 #include "tuner/verification.h"
 
@@ -175,6 +176,30 @@ TEST(HostCopy, CopiesWhatItWasMadeForAndNoMore) {
       EXPECT_FALSE((*copy)->measure_us(4 << 20).ok());
     }
   }
+}
+
+TEST(DeviceCopy, ColdCopiesMoveThroughTheCacheAndWarmOnesStay) {
+  FakeDevice device;
+  const std::int64_t bytes = 8 << 10, half = bytes / 2;
+  const auto cold = make_device_copy(device, CachePolicy::cold, bytes);
+  ASSERT_TRUE(cold.ok()) << cold.error().message;
+  const Result<double> time_us = (*cold)->measure_us(bytes);
+  ASSERT_TRUE(time_us.ok()) << time_us.error().message;
+  EXPECT_DOUBLE_EQ(*time_us, static_cast<double>(half) * 1e-3);
+  ASSERT_EQ(device.copied.size(), static_cast<std::size_t>(launches_per_trial(bytes)));
+  ASSERT_GE(static_cast<std::int64_t>(device.copied.size()) * half, device.info().cache_bytes);
+  std::set<const void*> places;
+  for (const auto& [from, copied] : device.copied) {
+    EXPECT_EQ(copied, static_cast<std::size_t>(half));
+    EXPECT_TRUE(places.insert(from).second) << "a place comes again before the caches have forgotten it";
+  }
+  EXPECT_FALSE((*cold)->measure_us(4 * device.info().cache_bytes).ok());
+
+  const auto warm = make_device_copy(device, CachePolicy::warm, bytes);
+  ASSERT_TRUE(warm.ok());
+  device.copied.clear();
+  ASSERT_TRUE((*warm)->measure_us(bytes).ok());
+  for (const auto& [from, copied] : device.copied) EXPECT_EQ(from, device.copied.front().first);
 }
 
 TEST(Quantile, InterpolatesAndIgnoresOrder) {

@@ -15,7 +15,7 @@ namespace {
 
 using fixtures::FakeDriver;
 
-const CudaDriverOptions kFake{HEADNORM_FAKE_DRIVER, "cuda"};
+const CudaDriverOptions kFake{HEADNORM_FAKE_DRIVER, "cuda", {}, {}};
 
 KernelSpec small_spec() {
   KernelSpec spec;
@@ -87,7 +87,7 @@ TEST_F(CudaDeviceTest, SaysWhatItIs) {
   EXPECT_EQ(info.name, "Fake GPU");
   EXPECT_EQ(info.driver, "12.8");
   EXPECT_EQ(info.units, 132);
-  EXPECT_EQ(to_text(info.target), "sm_90");
+  EXPECT_EQ(to_text(info.target), "sm_90+ptx80");
   const auto devices = list_cuda_devices(kFake);
   ASSERT_TRUE(devices.ok());
   ASSERT_EQ(devices->size(), 2u);
@@ -99,8 +99,9 @@ TEST(CudaTarget, IsTheNewestThatDeviceAndDriverTake) {
   const struct {
     int capability, driver;
     const char* target;
-  } kCases[] = {{80, 12080, "sm_80"},   {87, 12080, "sm_86"},         {90, 12080, "sm_90"},   {90, 11070, "sm_86"},
-                {103, 12080, "sm_100"}, {100, 12090, "sm_100+ptx88"}, {120, 12080, "sm_120"}, {120, 12060, "sm_90"}};
+  } kCases[] = {{80, 12080, "sm_80+ptx74"}, {80, 11030, "sm_80"},       {87, 12080, "sm_86+ptx74"}, {90, 12080, "sm_90+ptx80"},
+                {90, 11080, "sm_90"},       {90, 11070, "sm_86+ptx74"}, {103, 12080, "sm_100"},     {100, 12090, "sm_100+ptx88"},
+                {120, 12080, "sm_120"},     {120, 12060, "sm_90+ptx80"}};
   for (const auto& c : kCases) {
     const std::optional<Target> target = cuda::best_target(c.capability, c.driver);
     ASSERT_TRUE(target);
@@ -269,6 +270,41 @@ TEST_F(CudaDeviceTest, RowsPastAGridAreSeveralLaunches) {
   EXPECT_EQ(driver_->launches[1].parameters[1], driver_->launches[0].parameters[1]);  // gamma
 }
 
+TEST_F(CudaDeviceTest, ClustersAndDependentLaunchesAreAttributesOfTheLaunch) {
+  const auto plan_of = [&](const char* schedule) {
+    return *make_plan(*parse_spec("width=2048,head_size=2048"), *parse_schedule(schedule), device_->info().target);
+  };
+  const auto launch = [&](const Plan& plan) {
+    const auto kernel = device_->load(artifact_for(plan), plan);
+    EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+    LaunchArguments a = arguments(10);
+    a.stride(Operand::x) = a.stride(Operand::y) = 2048;
+    EXPECT_TRUE(device_->launch(**kernel, a).ok());
+    return driver_->launches.back();
+  };
+  constexpr int kCluster = 4, kSerialization = 6, kLargeClusters = 14;
+  EXPECT_TRUE(launch(plan_of("lanes=32")).attributes.empty());
+  const auto clusters = launch(plan_of("lanes=32,cluster=4"));
+  EXPECT_EQ(clusters.grid, 40u);
+  ASSERT_EQ(clusters.attributes.size(), 1u);
+  EXPECT_EQ(clusters.attributes.at(kCluster).cluster.x, 4u);
+  EXPECT_EQ(clusters.attributes.at(kCluster).cluster.y, 1u);
+  EXPECT_FALSE(driver_->function_attributes.contains(kLargeClusters));
+  const auto all = launch(plan_of("lanes=32,vector=2,cluster=16,launch=dependent"));
+  EXPECT_EQ(all.grid, 160u);
+  EXPECT_EQ(all.attributes.at(kCluster).cluster.x, 16u);
+  EXPECT_EQ(all.attributes.at(kSerialization).programmatic_stream_serialization, 1);
+  EXPECT_EQ(driver_->function_attributes.at(kLargeClusters), 1);
+  // Whole clusters, as many as the device holds at a time.
+  driver_->occupancy_clusters = 3;
+  EXPECT_EQ(launch(plan_of("lanes=32,cluster=4,grid=persistent")).grid, 12u);
+  driver_->occupancy_clusters = 0;
+  const Plan plan = plan_of("lanes=32,cluster=4");
+  const auto refused = device_->load(artifact_for(plan), plan);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("holds no cluster of 4 blocks"), std::string::npos) << refused.error().message;
+}
+
 TEST_F(CudaDeviceTest, MisalignedTensorsAreRefused) {
   const auto kernel = load();
   LaunchArguments a = arguments(10);
@@ -301,6 +337,24 @@ TEST_F(CudaDeviceTest, MeasuresBetweenEventsBehindAHold) {
     driver_->fail = {{function, 999}};
     EXPECT_FALSE(device_->measure_us(*kernel, arguments(10)).ok()) << function;
   }
+}
+
+TEST_F(CudaDeviceTest, MeasuresCopiesBetweenEventsBehindAHold) {
+  auto from = device_->allocate(512), to = device_->allocate(512);
+  ASSERT_TRUE(from.ok() && to.ok());
+  const std::string content(512, 'c');
+  ASSERT_TRUE(device_->copy_in(from->address(), content.data(), content.size()).ok());
+  const auto time = device_->measure_copy_us(to->address(), from->address(), 512);
+  ASSERT_TRUE(time.ok()) << time.error().message;
+  EXPECT_NEAR(*time, 25.0, 0.01);
+  std::string copied(512, ' ');
+  ASSERT_TRUE(device_->copy_out(copied.data(), to->address(), copied.size()).ok());
+  EXPECT_EQ(copied, content);
+  EXPECT_EQ(driver_->launches.size(), 1u);  // the hold
+  driver_->fail = {{"cuMemcpyDtoDAsync_v2", 999}};
+  const auto failed = device_->measure_copy_us(to->address(), from->address(), 512);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().message.find("cuMemcpyDtoDAsync of 512 bytes"), std::string::npos) << failed.error().message;
 }
 
 // A graph capture sees launches alone: what would load is refused while it goes on.

@@ -133,19 +133,95 @@ TEST_F(DatabaseTest, OtherShapesAreOfTheSameOptionsNearestAndLegal) {
   EXPECT_EQ(served(*make_spec(f32), 1000), "other_shape 1000");
 }
 
-TEST_F(DatabaseTest, RecordsOfAnotherDeviceAreNeverServed) {
+// The order of docs/database.md, from the last to the first: each new record is preferred to all before it.
+TEST_F(DatabaseTest, EveryKindOfAnswerComesBeforeTheNext) {
   const KernelSpec spec = sample_spec();
-  DeviceInfo kind = sample_device(), name = kind, units = kind, target = kind;
-  kind.kind = "emulator";
+  DeviceInfo twin = sample_device();
+  twin.units = 3;
+  const auto served_now = [&] { return look_up(spec, 1000).served; };
+  EXPECT_EQ(served_now(), Served::fallback);
+  publish(sample_record(sample_spec(2048), 1000, twin));
+  EXPECT_EQ(served_now(), Served::other_device);
+  publish(sample_record(spec, 1000, twin, Evidence::predicted));
+  EXPECT_EQ(look_up(spec, 1000).record->spec.width, 4096) << "of other devices, this shape before another";
+  publish(sample_record(sample_spec(2048), 1000, sample_device(), Evidence::predicted));
+  EXPECT_EQ(served_now(), Served::other_shape);
+  publish(sample_record(spec, 4096, sample_device(), Evidence::predicted));
+  EXPECT_EQ(served_now(), Served::predicted_rows);
+  EXPECT_EQ(served(spec, 1000), "nearest_rows 4096");
+  publish(sample_record(spec, 1024, sample_device(), Evidence::predicted));
+  EXPECT_EQ(served(spec, 1000), "nearest_rows 1024") << "the nearest by ratio";
+  publish(sample_record(spec, 5000));
+  EXPECT_EQ(served_now(), Served::far_rows);
+  publish(sample_record(spec, 1000, sample_device(), Evidence::predicted));
+  EXPECT_EQ(served_now(), Served::predicted);
+  publish(sample_record(spec, 4000));
+  EXPECT_EQ(served_now(), Served::nearest_rows);
+  publish(sample_record(spec, 1000));
+  EXPECT_EQ(served_now(), Served::exact);
+}
+
+// C13, C18: a record of another device is never exact, nor anything else that is said of this one.
+TEST_F(DatabaseTest, RecordsOfAnotherDeviceAreServedAsSuchAlone) {
+  const KernelSpec spec = sample_spec();
+  DeviceInfo name = sample_device(), units = name, target = name, kind = name;
   name.name = "Sample CPU";
   units.units = 3;
   target.target = make_host_target(HostIsa::x86_64_v3);
-  for (const DeviceInfo& other : {kind, name, units, target}) publish(sample_record(spec, 1000, other));
-  EXPECT_EQ(served(spec, 1000), "default");
-  publish(sample_record(spec, 2000));
-  EXPECT_EQ(served(spec, 1000), "nearest_rows 2000");
-  for (const DeviceInfo& other : {kind, name, units, target}) EXPECT_EQ(served(spec, 1000, other), "exact 1000");
+  kind.kind = "emulator";
+  publish(sample_record(spec, 1000, target));
+  publish(sample_record(spec, 1000, kind, Evidence::emulated));
+  EXPECT_EQ(served(spec, 1000), "default") << "other instructions say nothing of these, and a dry run nothing of any";
+  publish(sample_record(spec, 1000, name));
+  EXPECT_EQ(served(spec, 1000), "other_device 1000");
+  publish(sample_record(spec, 1000, units));
+  EXPECT_EQ(look_up(spec, 1000).record->device.units, 3) << "the same name before another";
+  publish(sample_record(spec, 9));
+  EXPECT_EQ(served(spec, 1000), "nearest_rows 9") << "and everything of this device before both";
+  for (const DeviceInfo& other : {name, units, target}) EXPECT_EQ(served(spec, 1000, other), "exact 1000");
   EXPECT_EQ(database->list()->size(), 5u);
+}
+
+// C12: GPUs of other capabilities say nothing of one another, versions of PTX do.
+TEST_F(DatabaseTest, AGpuIsServedByItsOwnCapabilityAlone) {
+  const KernelSpec spec = sample_spec();
+  const auto gpu = [](const char* target_text) {
+    DeviceInfo info;
+    info.kind = "cuda";
+    info.name = std::string("GPU of ") + target_text;
+    info.target = *parse_target(target_text);
+    info.units = 100;
+    return info;
+  };
+  for (const char* target : {"sm_80", "sm_86", "sm_90", "sm_100", "sm_120"}) {
+    EXPECT_EQ(served(spec, 64, gpu(target)), "default") << target;
+    publish(sample_record(spec, 64, gpu(target)));
+    EXPECT_EQ(served(spec, 64, gpu(target)), "exact 64") << target;
+  }
+  EXPECT_EQ(served(spec, 64, gpu("sm_89")), "default");
+  EXPECT_EQ(served(spec, 64, gpu("sm_100+ptx88")), "other_device 64");
+  EXPECT_EQ(look_up(spec, 64, gpu("sm_100+ptx88")).record->device.target.sm, 100);
+}
+
+TEST_F(DatabaseTest, AnswersSayWhereTheyComeFrom) {
+  const KernelSpec spec = sample_spec();
+  EXPECT_EQ(describe(look_up(spec, 1000)), "the default: nothing is known of this shape here");
+  DeviceInfo gpu = sample_device();
+  gpu.name = "Another CPU";
+  publish(sample_record(sample_spec(2048), 1000, gpu, Evidence::predicted));
+  EXPECT_EQ(describe(look_up(spec, 8)), "predicted by a cost model for Another CPU at 1000 rows, width 2048, head size 256");
+  publish(sample_record(spec, 8));
+  EXPECT_EQ(describe(look_up(spec, 8)), "measured on " + sample_device().name + " at 8 rows");
+}
+
+// Numbers that are no part of how memory is driven do not part one kernel's records from another's.
+TEST_F(DatabaseTest, AnotherEpsIsAnotherSpecOfTheSameClass) {
+  publish(sample_record(sample_spec(), 64));
+  KernelSpec spec = sample_spec();
+  spec.eps = 1e-5;
+  EXPECT_EQ(served(*make_spec(spec), 64), "other_shape 64");
+  spec.y_dtype = Dtype::f32;
+  EXPECT_EQ(served(*make_spec(spec), 64), "default");
 }
 
 TEST_F(DatabaseTest, BetterEvidenceIsNotReplacedByWorse) {

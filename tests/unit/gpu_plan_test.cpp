@@ -211,6 +211,105 @@ TEST(GpuPlan, RefusesWithTheRule) {
   }
 }
 
+TEST(GpuPlan, ClustersShareAPart) {
+  const auto plan = plan_of("width=4096,head_size=4096", "lanes=64,vector=8,cluster=4");
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const GpuPlan& shape = plan->gpu();
+  EXPECT_EQ(shape.part_lanes(), 256);
+  EXPECT_EQ(shape.chunks, 2);
+  EXPECT_TRUE(shape.exact);
+  EXPECT_EQ(shape.shared_bytes, 4 * (2 + 4));  // sums of two warps, then of four blocks
+  EXPECT_EQ(tile_count(*plan, 10) * 4, grid_blocks(*plan, 10));
+  EXPECT_EQ(shape.max_rows_per_launch, 0x7fffffff / 4 * shape.rows_per_tile);
+}
+
+TEST(GpuPlan, StagesHoldTilesAsTheyStandInMemory) {
+  const char* spec = "width=1152,head_size=288,residual=add:f32";
+  const auto plan = plan_of(spec, "lanes=8,vector=8,groups=3,rows=1,staging=async,grid=persistent,stages=3");
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  // Four parts of room, three of them with parts of their own: five chunks of 64 elements each.
+  EXPECT_EQ(plan->gpu().block_part_elements(), 320);
+  EXPECT_EQ(stage_offset(*plan, Operand::residual), 4 * 320 * 2);
+  EXPECT_EQ(plan->gpu().stage_bytes, 4 * 320 * (2 + 4));
+  EXPECT_EQ(plan->gpu().dynamic_shared_bytes, 3 * plan->gpu().stage_bytes);
+  EXPECT_EQ(plan->gpu().shared_bytes, 0);
+  const auto bulk = plan_of(spec, "lanes=8,vector=8,staging=bulk,grid=persistent", "sm_90+ptx80");
+  ASSERT_TRUE(bulk.ok()) << bulk.error().message;
+  EXPECT_EQ(bulk->gpu().shared_bytes, 2 * 8);  // a barrier for each stage
+  EXPECT_EQ(bulk->gpu_schedule().stages, 2);
+  const auto once = plan_of(spec, "lanes=8,vector=8,staging=bulk,stages=4", "sm_90+ptx80");
+  EXPECT_EQ(once->gpu_schedule().stages, 1);
+  EXPECT_EQ(unaligned_schedule(*once), Schedule(std::get<GpuSchedule>(*parse_schedule(
+                                           to_text(plan_of(spec, "lanes=8,vector=8,access=2", "sm_90+ptx80")->schedule)))));
+}
+
+TEST(GpuPlan, FieldsOfMovementWithoutEffectHaveOneValue) {
+  const std::pair<const char*, const char*> same[] = {
+      {"lanes=32,stages=4", "lanes=32"},
+      {"lanes=32,launch=weights_ahead", "lanes=32,launch=dependent"},  // weights are read behind the statistic
+      {"lanes=32,groups=8,grid=persistent,weights=before,launch=weights_ahead",
+       "lanes=32,groups=8,grid=persistent,weights=before,launch=dependent"},  // and here for each tile anew
+  };
+  for (const auto& [a, b] : same) {
+    const auto first = plan_of("width=4096,head_size=256", a), second = plan_of("width=4096,head_size=256", b);
+    ASSERT_TRUE(first.ok() && second.ok()) << a << " " << b;
+    EXPECT_EQ(to_text(first->schedule), to_text(second->schedule));
+  }
+}
+
+TEST(GpuPlan, MovementIsRefusedWithTheRule) {
+  struct Case {
+    const char* schedule;
+    const char* target;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"lanes=32,cluster=3", "sm_90", "cluster=3: must be 1, 2, 4, 8 or 16"},
+      {"lanes=32,cluster=32", "sm_90", "cluster=32"},
+      {"lanes=4,cluster=8,groups=1", "sm_90", "cluster=8: is more than the 4 lanes"},
+      {"lanes=32,cluster=2", "sm_80", "sm_80 does not have the instructions; they need sm_90"},
+      {"lanes=32,vector=8,cluster=16", "sm_90", "cluster=16: half of the lanes"},
+      {"lanes=32,staging=bulk", "sm_90", "PTX 8.0"},
+      {"lanes=32,staging=bulk", "sm_80+ptx90", "staging=bulk"},
+      {"lanes=32,staging=bulk,access=8", "sm_90+ptx80", "copies at least 16 bytes at a time, and accesses of x are 8"},
+      {"lanes=32,staging=async,access=2", "sm_80", "copies at least 4 bytes"},
+      {"lanes=32,staging=async,stages=9", "sm_80", "stages=9"},
+      {"lanes=32,staging=async,stages=1,grid=persistent", "sm_80", "stages=1: leaves no room for the next tile"},
+      {"lanes=32,vector=8,groups=1,rows=1,staging=async,residency=reload", "sm_80", "residency=reload"},
+      {"lanes=1,rows=32,groups=16,staging=async,residency=shared", "sm_86", "shared memory of sm_86"},
+      {"lanes=32,cache=stream", "sm_80", "PTX 7.4"},
+      {"lanes=32,launch=dependent", "sm_89", "launch=dependent: sm_89 does not have"},
+  };
+  for (const Case& c : cases) {
+    const auto plan = plan_of("width=16384,head_size=1024", c.schedule, c.target);
+    ASSERT_FALSE(plan.ok()) << c.schedule << " " << c.target;
+    EXPECT_EQ(plan.error().kind, ErrorKind::user);
+    EXPECT_NE(plan.error().message.find(c.message), std::string::npos) << plan.error().message;
+  }
+  const auto share = plan_of("width=264,head_size=264", "lanes=16,vector=8,cluster=4,staging=bulk", "sm_90+ptx80");
+  ASSERT_FALSE(share.ok());
+  EXPECT_NE(share.error().message.find("a share of the part for every block"), std::string::npos) << share.error().message;
+}
+
+// A part that one block cannot keep is shared by the smallest cluster that can; where there are no clusters it is read again.
+TEST(GpuPlan, WidePartsAreSharedByDefault) {
+  struct Case {
+    int width, cluster;
+    Residency residency;
+  };
+  for (const Case& c :
+       {Case{32768, 1, Residency::registers}, Case{65536, 2, Residency::registers}, Case{131072, 4, Residency::registers},
+        Case{262144, 8, Residency::registers}, Case{524288, 8, Residency::shared}, Case{1048576, 8, Residency::reload}}) {
+    const KernelSpec spec = spec_of(fmt::format("width={0},head_size={0}", c.width));
+    const auto schedule = std::get<GpuSchedule>(default_schedule(spec, target_of("sm_90")));
+    EXPECT_EQ(schedule.cluster, c.cluster) << c.width;
+    EXPECT_EQ(schedule.residency, c.residency) << c.width;
+    const auto older = std::get<GpuSchedule>(default_schedule(spec, target_of("sm_80")));
+    EXPECT_EQ(older.cluster, 1);
+    EXPECT_EQ(older.residency, c.width <= 32768 ? Residency::registers : Residency::reload) << c.width;
+  }
+}
+
 TEST(GpuPlan, WideAccessesAskForTheirAlignment) {
   const auto plan =
       plan_of("width=4096,head_size=256,residual=add:f32,weight=channel:f32", "lanes=16,vector=16,access=32", "sm_100+ptx88");

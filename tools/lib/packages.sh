@@ -18,7 +18,10 @@ test  | libgtest-dev     | has_header gtest/gtest.h                   | tests
 test  | libgmock-dev     | has_header gmock/gmock.h                   | tests
 test  | g++-aarch64-linux-gnu | has_command aarch64-linux-gnu-g++     | builds the runtime for the tests of aarch64 kernels
 test  | qemu-user        | has_qemu_aarch64                        | runs them
+test  | python3-venv     | has_python_venv                           | readers of exports are installed into a folder of the build
 test  | binutils         | has_command readelf                        | tests look into what was linked
+test  | pkgconf          | has_command pkg-config                     | tests use the installed package through it
+test  | dpkg-dev         | has_command dpkg-shlibdeps                 | finds what the .deb depends on
 check | clang-format-14  | has_clang_format 14                        | checks the format of sources
 check | python3          | has_command python3                        | runs the check of the layers
 check | git              | has_command git                            | lists the files under version control
@@ -27,6 +30,8 @@ check | git              | has_command git                            | lists th
 has_command() { command -v "$1" >/dev/null 2>&1; }
 
 has_header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ - >/dev/null 2>&1; }
+
+has_python_venv() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
 has_qemu_aarch64() { has_command qemu-aarch64 || has_command qemu-aarch64-static; }
 

@@ -1,6 +1,9 @@
 #include "generator/backend/nvptx/elements.h"
 
+#include <algorithm>
 #include <numeric>
+
+#include "generator/backend/nvptx/assembly.h"
 
 namespace headnorm::nvptx {
 
@@ -30,7 +33,8 @@ llvm::Value* pack(llvm::IRBuilder<>& ir, const std::vector<llvm::Value*>& values
   return dtype == Dtype::f32 ? vector : ir.CreateFPTrunc(vector, vector_of(element_type(ir, dtype), values.size()));
 }
 
-// bf16 is the upper half of f32: a shift and a mask on pairs take one instruction an element, where LLVM's conversion takes two.
+// bf16 is the upper half of f32: a shift and a mask on pairs take one
+// instruction an element, where LLVM's conversion takes two.
 void unpack_pair(llvm::IRBuilder<>& ir, llvm::Value* pair, std::vector<llvm::Value*>& values) {
   values.push_back(ir.CreateBitCast(ir.CreateShl(pair, 16), ir.getFloatTy()));
   values.push_back(ir.CreateBitCast(ir.CreateAnd(pair, 0xffff0000u), ir.getFloatTy()));
@@ -57,15 +61,24 @@ std::vector<llvm::Value*> unpack(llvm::IRBuilder<>& ir, llvm::Value* packed, Dty
   return values;
 }
 
+// Weights that a kernel which is still running may write are not for the
+// read-only cache.
+Access access_of(const Plan& plan, Operand operand) {
+  const bool is_settled = plan.gpu_schedule().launch != LaunchForm::dependent;
+  return is_row_operand(operand) || !is_settled ? Access::ordered : Access::read_only;
+}
+
 llvm::Value* constant(llvm::IRBuilder<>& ir, double value) { return llvm::ConstantFP::get(ir.getFloatTy(), value); }
 
-// The intrinsics hand NaN on; comparing and selecting would take four instructions.
+// The intrinsics hand NaN on; comparing and selecting would take four
+// instructions.
 llvm::Value* clamp(llvm::IRBuilder<>& ir, llvm::Value* value, double low, double high) {
   value = ir.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, value, constant(ir, low));
   return ir.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, value, constant(ir, high));
 }
 
-// 254 less the exponent field, which is limited to that of numbers from 2^-126 to 2^126, is the field of the power.
+// 254 less the exponent field, which is limited to that of numbers from 2^-126
+// to 2^126, is the field of the power.
 llvm::Value* inverse_power(llvm::IRBuilder<>& ir, llvm::Value* value) {
   llvm::Value* field = ir.CreateAnd(ir.CreateLShr(ir.CreateBitCast(value, ir.getInt32Ty()), 23), 0xff);
   field = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umax, field, ir.getInt32(1));
@@ -77,6 +90,19 @@ llvm::Value* inverse_power(llvm::IRBuilder<>& ir, llvm::Value* value) {
 
 int granule_elements(const Plan& plan) {
   return static_cast<int>(std::gcd(plan.part_elements, static_cast<std::int64_t>(plan.gpu().vector_elements)));
+}
+
+Chunk chunk_of_lane(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread, std::int64_t index) {
+  const GpuPlan& shape = plan.gpu();
+  Chunk chunk{
+      .offset = thread.lane_offset, .more = index * shape.chunk_elements(), .inside = {}, .first = nullptr, .more_chunks = index};
+  const std::int64_t left = plan.part_elements - chunk.more;
+  if (left >= shape.chunk_elements()) return chunk;
+  for (int begin = 0; begin < shape.vector_elements; begin += granule_elements(plan)) {
+    llvm::Value* limit = ir.getInt64(static_cast<std::uint64_t>(std::max<std::int64_t>(left - begin, 0)));
+    chunk.inside.push_back(ir.CreateICmpULT(chunk.offset, limit, "inside"));
+  }
+  return chunk;
 }
 
 llvm::Value* compute(llvm::IRBuilder<>& ir, const Instruction& instruction, const std::array<llvm::Value*, 3>& a) {
@@ -92,7 +118,7 @@ llvm::Value* compute(llvm::IRBuilder<>& ir, const Instruction& instruction, cons
     case Op::div:
       return ir.CreateFDiv(a[0], a[1], instruction.name);
     case Op::fma:
-      return ir.CreateIntrinsic(llvm::Intrinsic::fma, {ir.getFloatTy()}, {a[0], a[1], a[2]}, nullptr, instruction.name);
+      return ir.CreateIntrinsic(llvm::Intrinsic::fma, {a[0]->getType()}, {a[0], a[1], a[2]}, nullptr, instruction.name);
     case Op::abs:
       return ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a[0], nullptr, instruction.name);
     case Op::clamp:
@@ -113,7 +139,8 @@ llvm::Value* compute(llvm::IRBuilder<>& ir, const Instruction& instruction, cons
   return nullptr;
 }
 
-// By an intrinsic for pairs of bf16, and one by one else: LLVM takes a vector's conversion apart by way of undefined registers.
+// By an intrinsic for pairs of bf16, and one by one else: LLVM takes a vector's
+// conversion apart by way of undefined registers.
 Elements round_elements(llvm::IRBuilder<>& ir, const Elements& elements, Dtype dtype) {
   Elements result;
   result.rounded_dtype = dtype;
@@ -156,12 +183,18 @@ void unpack_elements(llvm::IRBuilder<>& ir, llvm::Value* packed, Dtype dtype, in
   for (int i = 0; i < units; ++i) elements.rounded.push_back(extract(ir, packed, static_cast<std::size_t>(i)));
 }
 
+CachePolicies make_policies(const Plan& plan, llvm::IRBuilder<>& ir) {
+  if (plan.gpu_schedule().cache == CacheUse::plain) return {};
+  return {make_policy(ir, Policy::evict_first), make_policy(ir, Policy::evict_last)};
+}
+
 int Memory::access_elements(Operand operand) const {
   return operand_access_bytes(plan_, operand) / size_bytes(operand_dtype(plan_.spec, operand));
 }
 
-// A granule past the end is given the address of the part's start, so that no branch and no fault comes from loading it.
-llvm::Value* Memory::address(Operand operand, const Chunk& chunk, int element) {
+// A granule past the end is given the address of the part's start, so that no
+// branch and no fault comes from loading it.
+llvm::Value* Memory::address(Operand operand, const Chunk& chunk, int element) const {
   llvm::Type* type = element_type(ir_, operand_dtype(plan_.spec, operand));
   llvm::Value* offset = chunk.offset;
   std::int64_t more = chunk.more + element;
@@ -175,19 +208,23 @@ llvm::Value* Memory::address(Operand operand, const Chunk& chunk, int element) {
   return ir_.CreateGEP(type, base, ir_.getInt64(static_cast<std::uint64_t>(more)));
 }
 
-llvm::Value* Memory::load_at(Operand operand, llvm::Value* address, int count) {
+llvm::Value* Memory::load_at(Operand operand, llvm::Value* address, int count, Reading reading) {
   const Dtype dtype = operand_dtype(plan_.spec, operand);
-  // The parameters say which operands are never written: those go through the read-only cache. Loads marked invariant would, too,
-  // but LLVM sinks them to their first use, past a reduction that they are to overlap.
+  const bool is_row = is_row_operand(operand);
+  if (llvm::Value* policy = is_row ? policies_.rows : policies_.weights; policy != nullptr && (!is_row || reading == Reading::last))
+    return load_with_policy(ir_, packed_type(ir_, dtype, count), address, policy, access_of(plan_, operand));
+  // The parameters say which operands are never written: those go through the
+  // read-only cache. Loads marked invariant would, too, but LLVM sinks them to
+  // their first use, past a reduction that they are to overlap.
   return ir_.CreateAlignedLoad(packed_type(ir_, dtype, count), address,
                                llvm::Align(static_cast<std::uint64_t>(operand_access_bytes(plan_, operand))), to_text(operand));
 }
 
-std::vector<llvm::Value*> Memory::fetch(Operand operand, const Chunk& chunk) {
+std::vector<llvm::Value*> Memory::fetch(Operand operand, const Chunk& chunk, Reading reading) {
   const int access = access_elements(operand);
   std::vector<llvm::Value*> fetched;
   for (int i = 0; i < plan_.gpu().vector_elements; i += access)
-    fetched.push_back(load_at(operand, address(operand, chunk, i), access));
+    fetched.push_back(load_at(operand, address(operand, chunk, i), access, reading));
   return fetched;
 }
 
@@ -198,7 +235,9 @@ Elements Memory::unpack(Operand operand, const std::vector<llvm::Value*>& fetche
   return elements;
 }
 
-llvm::Value* Memory::fetch_of_head(Operand operand) { return load_at(operand, thread_.part[static_cast<std::size_t>(operand)], 1); }
+llvm::Value* Memory::fetch_of_head(Operand operand) {
+  return load_at(operand, thread_.part[static_cast<std::size_t>(operand)], 1, Reading::last);
+}
 
 llvm::Value* Memory::unpack_of_head(Operand operand, llvm::Value* fetched) {
   return nvptx::unpack(ir_, fetched, operand_dtype(plan_.spec, operand), 1)[0];
@@ -211,8 +250,11 @@ void Memory::store(Operand operand, const Chunk& chunk, int granule, const Eleme
   for (int i = begin; i < begin + granule_elements(plan_); i += access) {
     llvm::Value* base = ir_.CreateGEP(type, thread_.part[static_cast<std::size_t>(operand)], chunk.offset);
     llvm::Value* to = ir_.CreateGEP(type, base, ir_.getInt64(static_cast<std::uint64_t>(chunk.more + i)));
-    ir_.CreateAlignedStore(pack_elements(ir_, elements, dtype, i, i + access), to,
-                           llvm::Align(static_cast<std::uint64_t>(operand_access_bytes(plan_, operand))));
+    llvm::Value* packed = pack_elements(ir_, elements, dtype, i, i + access);
+    if (policies_.rows != nullptr)
+      store_with_policy(ir_, packed, to, policies_.rows);
+    else
+      ir_.CreateAlignedStore(packed, to, llvm::Align(static_cast<std::uint64_t>(operand_access_bytes(plan_, operand))));
   }
 }
 

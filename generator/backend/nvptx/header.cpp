@@ -35,10 +35,15 @@ std::string render_header(const Plan& plan) {
   line("block", fmt::format("{} threads: {} rows of {} groups of {} parts of {} elements, {} lanes a part", shape.block_threads,
                             shape.rows_per_tile, shape.groups_per_tile, plan.parts_per_group, plan.part_elements, shape.lanes));
   const bool is_persistent = plan.gpu_schedule().grid == GridForm::persistent;
-  line("grid", fmt::format("{}ceil(rows / {}) * {} blocks in x; at most {} rows", is_persistent ? "1 to " : "", shape.rows_per_tile,
-                           shape.tiles_per_row, shape.max_rows_per_launch));
+  line("grid", fmt::format("{}ceil(rows / {}) * {} {} in x; at most {} rows", is_persistent ? "1 to " : "", shape.rows_per_tile,
+                           shape.tiles_per_row, shape.cluster > 1 ? "clusters" : "blocks", shape.max_rows_per_launch));
+  if (shape.cluster > 1) line("cluster", fmt::format("{} blocks share a part", shape.cluster));
   line("shared memory", fmt::format("{} bytes, static", shape.shared_bytes));
   if (shape.dynamic_shared_bytes > 0) line("", fmt::format("{} bytes, dynamic", shape.dynamic_shared_bytes));
+  if (shape.stages > 0) line("stages", fmt::format("{} of {} bytes: x, then residual", shape.stages, shape.stage_bytes));
+  if (const LaunchForm form = plan.gpu_schedule().launch; form != LaunchForm::plain)
+    line("launch", form == LaunchForm::dependent ? "may start while the kernel before it ends"
+                                                 : "may start while the kernel before it ends, which must not write the weights");
   text += "// parameters\n";
   for (const Parameter& parameter : launch_parameters(plan.spec)) line(parameter.name, describe(plan, parameter));
   return text + "\n";

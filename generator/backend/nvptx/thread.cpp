@@ -29,9 +29,15 @@ void split_block(const Plan& plan, llvm::IRBuilder<>& ir, Thread& thread) {
   const std::int64_t slots = shape.groups_per_block() * plan.parts_per_group;
   thread.index = special_register(ir, llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, "thread");
   thread.lane = ir.CreateAnd(thread.index, i32(ir, shape.lanes - 1), "lane");
-  llvm::Value* lane_offset = ir.CreateMul(thread.lane, i32(ir, shape.vector_elements));
+  llvm::Value* lane_of_part = thread.lane;
+  if (shape.cluster > 1) {  // its blocks are neighbours in x, and their number is a power of two
+    llvm::Value* block = special_register(ir, llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, "block");
+    thread.rank = ir.CreateAnd(block, i32(ir, shape.cluster - 1), "rank");
+    lane_of_part = ir.CreateAdd(ir.CreateMul(thread.rank, i32(ir, shape.lanes)), thread.lane, "lane_of_part");
+  }
+  llvm::Value* lane_offset = ir.CreateMul(lane_of_part, i32(ir, shape.vector_elements));
   thread.lane_offset = ir.CreateZExt(lane_offset, ir.getInt64Ty(), "lane_offset");
-  thread.slot = ir.CreateUDiv(thread.index, i32(ir, shape.lanes), "slot");
+  thread.own_slot = thread.slot = ir.CreateUDiv(thread.index, i32(ir, shape.lanes), "slot");
   if (slots * shape.lanes != shape.block_threads) {
     thread.in_slots = ir.CreateICmpULT(thread.slot, i32(ir, slots), "in_slots");
     thread.slot = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, thread.slot, i32(ir, slots - 1), nullptr, "slot");
@@ -47,7 +53,8 @@ llvm::Value* part_of_row(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& 
   return ir.CreateAdd(ir.CreateMul(tile_of_row, i32(ir, parts_per_tile)), part, "part");
 }
 
-// Elements from the operand's row, or from a weight's pointer, to the thread's part.
+// Elements from the operand's row, or from a weight's pointer, to the thread's
+// part.
 llvm::Value* part_offset(const Plan& plan, llvm::IRBuilder<>& ir, Operand operand, llvm::Value* part) {
   if (operand == Operand::gamma && plan.spec.weight == WeightForm::head)
     return wide(ir, ir.CreateUDiv(part, i32(ir, plan.parts_per_head), "head"));
@@ -78,6 +85,16 @@ Thread build_thread(const Plan& plan, llvm::IRBuilder<>& ir, llvm::Function& ker
   split_block(plan, ir, thread);
   if (plan.gpu().tiles_per_row == 1) find_weights(plan, ir, kernel, part_of_row(plan, ir, thread, ir.getInt32(0)), thread);
   return thread;
+}
+
+llvm::Value* first_tile(const Plan& plan, llvm::IRBuilder<>& ir) {
+  llvm::Value* block = special_register(ir, llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, "block");
+  return ir.CreateUDiv(block, i32(ir, plan.gpu().cluster));
+}
+
+llvm::Value* tile_stride(const Plan& plan, llvm::IRBuilder<>& ir) {
+  llvm::Value* blocks = special_register(ir, llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x, "blocks");
+  return ir.CreateUDiv(blocks, i32(ir, plan.gpu().cluster));
 }
 
 llvm::Value* first_row(const Plan& plan, llvm::IRBuilder<>& ir, llvm::Value* tile) {

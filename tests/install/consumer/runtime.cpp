@@ -1,7 +1,7 @@
 // With the runtime alone: a kernel that is stored nowhere is a clear error, not a crash.
-#include <cstdio>
+#include <headnorm/headnorm.h>
 
-#include "runtime/headnorm.h"
+#include <cstdio>
 
 int main() {
   auto device = headnorm::make_host_device(1);

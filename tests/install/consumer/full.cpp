@@ -1,11 +1,10 @@
 // With the generator: compile the kernel of a small shape, run it, compare with the formula in double.
-#include "generator/generator.h"
+#include <headnorm/generator/generator.h>
+#include <headnorm/headnorm.h>
 
 #include <cmath>
 #include <cstdio>
 #include <vector>
-
-#include "runtime/headnorm.h"
 
 namespace {
 

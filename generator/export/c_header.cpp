@@ -1,0 +1,120 @@
+// A C99, C11 and C++ header: the table, sorted, and one look-up that needs neither memory nor a lock.
+#include <fmt/format.h>
+
+#include "core/digest.h"
+#include "generator/export/format.h"
+
+namespace headnorm::exports {
+namespace {
+
+constexpr std::size_t kMostTextBytes = 1000;  // C99 promises literals of 4095 characters, after escapes
+
+// Nothing in it ends the literal or begins a trigraph; other bytes than printable ASCII are octal.
+std::string literal(const std::string& text) {
+  std::string escaped = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\' || c == '?')
+      escaped += std::string("\\") + c;
+    else if (byte < 0x20 || byte >= 0x7f)
+      escaped += fmt::format("\\{:03o}", byte);
+    else
+      escaped += c;
+  }
+  return escaped + "\"";
+}
+
+const char* dtype_name(Dtype dtype) {
+  return dtype == Dtype::f32 ? "HEADNORM_F32" : dtype == Dtype::f16 ? "HEADNORM_F16" : "HEADNORM_BF16";
+}
+
+std::string field_members(const Fields& fields) {
+  std::string text;
+  for (const Fields::Field& field : fields.list())
+    text += fmt::format("    {}schedule_{};\n", field.is_number ? "long long " : "const char *", field.name);
+  return text;
+}
+
+std::string row_text(const Fields& fields, const Record& record) {
+  std::string text =
+      fmt::format("    {{{}, {}, {}, {},\n     {}, {}, {}, {}, {},\n     {}, {}", literal(record.device.name),
+                  literal(to_text(record.device.target)), record.device.units, literal(to_text(record.spec)),
+                  dtype_name(record.spec.x_dtype), record.spec.heads(), record.spec.head_size, record.rows,
+                  literal(to_text(record.evidence)), milliseconds(record.time.median_us), literal(to_text(record.schedule)));
+  for (const Value& value : fields.values(to_text(record.schedule)))
+    text += ", " + (std::holds_alternative<std::string>(value) ? literal(std::get<std::string>(value)) : value_text(value));
+  return text + "},\n";
+}
+
+constexpr const char* kTypes = R"(#ifndef HEADNORM_TUNED_H
+#define HEADNORM_TUNED_H
+#include <stddef.h>
+#include <string.h>
+#ifdef __cplusplus
+#define HEADNORM_CONST constexpr
+#else
+#define HEADNORM_CONST static const
+#endif
+#define HEADNORM_TABLE_FORMAT 1
+enum headnorm_dtype { HEADNORM_F32 = 0, HEADNORM_F16 = 1, HEADNORM_BF16 = 2 };
+typedef struct headnorm_row {
+    const char *device_name; /* as cuDeviceGetName gives it */
+    const char *target;      /* the best that the device runs, as headnorm's --target takes it */
+    int units;               /* multiprocessors; threads of a host */
+    const char *spec;        /* of the kernel, as headnorm's --spec takes it */
+    int dtype;               /* of x */
+    long long heads, head_size;
+    long long rows;          /* that the kernel was tuned for */
+    const char *evidence;    /* "measured", "predicted" or "emulated" */
+    double time_ms;          /* median of a launch */
+    const char *schedule;    /* as headnorm's --schedule takes it; its fields follow, 0 or "none" where it leaves them out */
+)";
+
+constexpr const char* kLookUp = R"(#define HEADNORM_TABLE_LEN (sizeof(headnorm_table) / sizeof(headnorm_table[0]))
+
+/* The row of this device and kernel whose row count is nearest in ratio, the smaller of two equally near; NULL where there is none,
+   and another device's never. *exact is 1 if it was tuned for `rows` itself. */
+static inline const headnorm_row *headnorm_find(const char *device_name, int units, const char *spec, long long rows, int *exact)
+{
+    const headnorm_row *best = NULL;
+    double best_ratio = 0.0;
+    size_t i;
+    if (exact) *exact = 0;
+    if (!device_name || !spec || rows < 1) return NULL;
+    for (i = 0; i < HEADNORM_TABLE_LEN; ++i) {
+        const headnorm_row *row = &headnorm_table[i];
+        double ratio;
+        if (row->units != units || strcmp(row->device_name, device_name) != 0 || strcmp(row->spec, spec) != 0) continue;
+        ratio = row->rows > rows ? (double)row->rows / (double)rows : (double)rows / (double)row->rows;
+        if (!best || ratio < best_ratio) {
+            best = row;
+            best_ratio = ratio;
+        }
+    }
+    if (best && exact) *exact = best->rows == rows;
+    return best;
+}
+
+#endif
+)";
+
+}  // namespace
+
+Result<std::vector<File>> render_c_header(const std::vector<Row>& rows, const std::string& tool) {
+  const Fields fields = fields_of(rows);
+  std::string table, source;
+  for (const Row& row : rows) {
+    if (row.record.device.name.size() > kMostTextBytes || to_text(row.record.spec).size() > kMostTextBytes)
+      return user_error(fmt::format("record {}: its device's name is longer than the {} bytes that a C literal takes",
+                                    row.record.id, kMostTextBytes),
+                        "leave it out with --device or --preset");
+    table += row_text(fields, row.record);
+    source += row.record.id + to_text(row.record.schedule);
+  }
+  std::string text = fmt::format("/* Generated by {}: do not edit. {} rows; digest {} */\n", tool, rows.size(), sha256_hex(source));
+  text += kTypes + field_members(fields) + "} headnorm_row;\n\n";
+  text += "/* Sorted by kernel, device and rows. */\nHEADNORM_CONST headnorm_row headnorm_table[] = {\n" + table + "};\n";
+  return std::vector<File>{{"headnorm_tuned.h", text + kLookUp}};
+}
+
+}  // namespace headnorm::exports

@@ -1,0 +1,56 @@
+#include "runtime/c_api/boundary.h"
+
+#include <fmt/format.h>
+
+namespace headnorm::c_api {
+namespace {
+
+thread_local Error last_error{ErrorKind::internal, "", ""};
+
+headnorm_status status_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::user:
+      return HEADNORM_ERROR_USER;
+    case ErrorKind::environment:
+      return HEADNORM_ERROR_ENVIRONMENT;
+    case ErrorKind::internal:
+      break;
+  }
+  return HEADNORM_ERROR_INTERNAL;
+}
+
+}  // namespace
+
+headnorm_status fail(const Error& error) noexcept {
+  try {
+    last_error = error;
+  } catch (const std::exception&) {  // no memory for the text
+    last_error.message.clear();
+    last_error.remedy.clear();
+  }
+  return status_of(error.kind);
+}
+
+headnorm_status fail(const std::exception& thrown) noexcept {
+  try {
+    return fail(environment_error(thrown.what(), "free memory and try again"));
+  } catch (const std::exception&) {
+    return HEADNORM_ERROR_ENVIRONMENT;
+  }
+}
+
+Error null_argument(const char* name) { return user_error(fmt::format("{} is null", name), "give one (headnorm_c.h)"); }
+
+Error wrong_size(const char* name) {
+  return user_error(fmt::format("{} has a struct_size that this library (headnorm {}) does not understand", name, HEADNORM_VERSION),
+                    fmt::format("fill it with its ..._init() function, or use the library that the program was built for"));
+}
+
+}  // namespace headnorm::c_api
+
+extern "C" {
+
+const char* headnorm_last_error(void) { return headnorm::c_api::last_error.message.c_str(); }
+const char* headnorm_last_remedy(void) { return headnorm::c_api::last_error.remedy.c_str(); }
+const char* headnorm_version(void) { return HEADNORM_VERSION; }
+}

@@ -1,0 +1,53 @@
+# Makes the .deb and the .tar.gz, unpacks each, and uses what was in them; looks at what the .deb says of itself.
+# -D BUILD, WORK (scratch folder), VERSION (of headnorm) and what use_package.cmake asks for
+
+include(${CMAKE_CURRENT_LIST_DIR}/use_package.cmake)
+
+file(REMOVE_RECURSE ${WORK})
+file(MAKE_DIRECTORY ${WORK}/deb ${WORK}/tar)
+get_filename_component(bin ${CMAKE_COMMAND} DIRECTORY)
+run(${bin}/cpack --config ${BUILD}/CPackConfig.cmake -B ${WORK}/packages)
+file(GLOB deb ${WORK}/packages/headnorm_${VERSION}_*.deb)
+file(GLOB tar ${WORK}/packages/headnorm-${VERSION}-Linux-*.tar.gz)
+if(NOT deb OR NOT tar)
+  message(FATAL_ERROR "cpack made '${deb}' and '${tar}'")
+endif()
+
+run(${CMAKE_COMMAND} -E chdir ${WORK}/tar ${CMAKE_COMMAND} -E tar xf ${tar})
+file(GLOB PREFIX ${WORK}/tar/headnorm-*)
+set(scratch ${WORK})
+set(WORK ${scratch}/from_tar)
+file(MAKE_DIRECTORY ${WORK})
+build_and_run(c_consumer c)
+
+# Installed by dpkg into a root of its own, with a record of packages of its own: nothing of this system changes.
+find_program(DPKG dpkg)
+if(NOT DPKG)
+  message(STATUS "SKIPPED: the .deb, there is no dpkg")
+  return()
+endif()
+set(root ${scratch}/root)
+file(MAKE_DIRECTORY ${root} ${scratch}/admin/info ${scratch}/admin/updates ${scratch}/admin/triggers)
+file(TOUCH ${scratch}/admin/status ${scratch}/admin/available)
+run(${DPKG} --instdir=${root} --admindir=${scratch}/admin --force-not-root --force-depends --force-bad-path --log=${scratch}/dpkg.log
+  --install ${deb})
+set(PREFIX ${root}/usr)
+set(WORK ${scratch}/from_deb)
+file(MAKE_DIRECTORY ${WORK})
+build_and_run(consumer runtime)
+pkg_config_and_run(headnorm)
+
+execute_process(COMMAND dpkg-deb --field ${deb} Depends OUTPUT_VARIABLE depends COMMAND_ERROR_IS_FATAL ANY)
+find_program(SHLIBDEPS dpkg-shlibdeps)
+if(SHLIBDEPS)
+  foreach(library libc6 libstdc\\+\\+6 libgcc-s1)
+    if(NOT depends MATCHES "${library} ")
+      message(FATAL_ERROR "the .deb does not depend on ${library}: ${depends}")
+    endif()
+  endforeach()
+endif()
+run(${DPKG} --instdir=${root} --admindir=${scratch}/admin --force-not-root --force-bad-path --log=${scratch}/dpkg.log --purge headnorm)
+file(GLOB_RECURSE left ${root}/*)
+if(left)
+  message(FATAL_ERROR "purging leaves ${left}")
+endif()

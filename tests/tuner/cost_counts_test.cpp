@@ -1,0 +1,138 @@
+// What the cost model counts from a plan, against what the emulator counts when the kernel runs: presets times a sample of
+// schedules.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "cli/presets.h"
+#include "generator/generator.h"
+#include "tests/support/emulator_launch.h"
+#include "tuner/cost_model/tile_counts.h"
+#include "tuner/random.h"
+#include "tuner/search_space.h"
+
+namespace headnorm {
+namespace {
+
+constexpr double kMostBytesError = 0.02;
+constexpr double kMostInstructionsError = 0.10;
+constexpr int kSchedules = 6;  // of each spec, besides the default
+
+// The specs of the presets, each once, with what a user adds to them in turn.
+std::vector<KernelSpec> preset_specs() {
+  std::vector<KernelSpec> specs;
+  std::set<std::string> known;
+  for (const cli::Preset& preset : cli::presets()) {
+    const Result<KernelSpec> spec = cli::preset_spec(preset);
+    if (!spec.ok() || !known.insert(std::to_string(spec->width) + "/" + std::to_string(spec->head_size)).second) continue;
+    KernelSpec varied = *spec;
+    if (specs.size() % 3 == 1) varied.residual = Residual::add;
+    if (specs.size() % 4 >= 2) {
+      varied.gate = Gate::seednorm;
+      varied.seed_heads = varied.heads();
+    }
+    if (specs.size() % 5 == 3) varied.x_dtype = varied.residual_dtype = varied.weight_dtype = varied.y_dtype = Dtype::f32;
+    if (specs.size() % 5 == 4) varied.x_dtype = varied.residual_dtype = varied.weight_dtype = varied.y_dtype = Dtype::f16;
+    specs.push_back(*make_spec(varied));
+  }
+  return specs;
+}
+
+std::vector<Plan> sampled_plans(const KernelSpec& spec, const Target& target, Random& random) {
+  const SearchSpace space = *build_search_space(spec, target);
+  std::vector<Plan> plans = {space.plans.front()};
+  for (int i = 0; i < kSchedules; ++i) {
+    const Plan& plan = space.plans[random.below(space.plans.size())];
+    const std::vector<Plan> refined = refine(plan);
+    plans.push_back(refined.empty() || i == 0 ? plan : refined[random.below(refined.size())]);
+  }
+  return plans;
+}
+
+std::uint64_t issued(const emulator::Counters& counters) {
+  std::uint64_t sum = 0;
+  for (const emulator::Counters::Instructions& kind : counters.instructions) sum += kind.warps;
+  return sum;
+}
+
+std::uint64_t moved_bytes(const emulator::Counters& counters) {
+  return (counters.loads.sectors + counters.stores.sectors) * static_cast<std::uint64_t>(kSectorBytes);
+}
+
+double error_of(double counted, double modelled) { return modelled / counted - 1; }
+
+emulator::LaunchOptions unchecked() {
+  emulator::LaunchOptions options;
+  options.checks = {emulator::Check::off, emulator::Check::off, emulator::Check::off, emulator::Check::off};
+  return options;
+}
+
+class CostCounts : public ::testing::TestWithParam<const char*> {
+ protected:
+  Result<emulator::Counters> run(const Plan& plan, std::int64_t rows, std::int64_t blocks) {
+    HEADNORM_TRY(const Artifact artifact, backend_->compile(plan));
+    test::LaunchTensors tensors(plan.spec, rows, {});
+    return test::run_emulated(artifact, plan, tensors, unchecked(), blocks);
+  }
+
+  std::unique_ptr<CodegenBackend> backend_ = make_llvm_backend();
+};
+
+TEST_P(CostCounts, OfPresetsAreThoseOfTheEmulator) {
+  const Target target = *parse_target(GetParam());
+  Random random(7);
+  double worst_bytes = 0, worst_instructions = 0;
+  int plans = 0;
+  for (const KernelSpec& spec : preset_specs()) {
+    for (const Plan& plan : sampled_plans(spec, target, random)) {
+      SCOPED_TRACE(to_text(spec) + " " + to_text(plan.schedule));
+      const std::int64_t rows = 2 * plan.gpu().rows_per_tile;
+      const std::int64_t blocks = tile_count(plan, rows);
+      const Result<emulator::Counters> counted = run(plan, rows, blocks);
+      ASSERT_TRUE(counted.ok()) << counted.error().message;
+      const LaunchCounts modelled = count_launch(plan, count_tile(plan), rows, blocks);
+      const double bytes = error_of(static_cast<double>(moved_bytes(*counted)), static_cast<double>(modelled.moved_bytes));
+      const double footprint = error_of(static_cast<double>(counted->loads.footprint_bytes + counted->stores.footprint_bytes),
+                                        static_cast<double>(modelled.footprint_bytes));
+      const double instructions = error_of(static_cast<double>(issued(*counted)), modelled.warp_instructions);
+      EXPECT_LE(std::abs(bytes), kMostBytesError) << moved_bytes(*counted) << " counted, " << modelled.moved_bytes << " modelled";
+      EXPECT_LE(std::abs(footprint), kMostBytesError);
+      EXPECT_LE(std::abs(instructions), kMostInstructionsError)
+          << issued(*counted) << " counted, " << modelled.warp_instructions << " modelled";
+      worst_bytes = std::max(worst_bytes, std::abs(bytes));
+      worst_instructions = std::max(worst_instructions, std::abs(instructions));
+      ++plans;
+    }
+  }
+  EXPECT_GE(plans, 150);
+  std::cout << plans << " plans, worst error of bytes " << worst_bytes << ", of instructions " << worst_instructions << "\n";
+}
+
+// Blocks that go on to a second tile and more.
+TEST_P(CostCounts, OfPersistentBlocksFollowTheirTiles) {
+  const Target target = *parse_target(GetParam());
+  for (const char* text : {"lanes=32,vector=8,block=256,grid=persistent,weights=before", "lanes=16,vector=8,grid=persistent",
+                           "lanes=64,vector=4,grid=persistent", "lanes=16,vector=8,groups=3,grid=persistent,weights=before"}) {
+    SCOPED_TRACE(text);
+    KernelSpec spec;
+    spec.width = 768;
+    spec.head_size = 256;
+    const Plan plan = *make_plan(*make_spec(spec), *parse_schedule(text), target);
+    const std::int64_t rows = 24 * plan.gpu().rows_per_tile;
+    const std::int64_t blocks = 4;
+    const Result<emulator::Counters> counted = run(plan, rows, blocks);
+    ASSERT_TRUE(counted.ok()) << counted.error().message;
+    const LaunchCounts modelled = count_launch(plan, count_tile(plan), rows, blocks);
+    EXPECT_LE(std::abs(error_of(static_cast<double>(moved_bytes(*counted)), static_cast<double>(modelled.moved_bytes))),
+              kMostBytesError);
+    EXPECT_LE(std::abs(error_of(static_cast<double>(issued(*counted)), modelled.warp_instructions)), kMostInstructionsError)
+        << issued(*counted) << " counted, " << modelled.warp_instructions << " modelled";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, CostCounts, ::testing::Values("sm_80", "sm_90", "sm_120+ptx88"),
+                         [](const auto& info) { return std::string(info.param).substr(0, std::string(info.param).find('+')); });
+
+}  // namespace
+}  // namespace headnorm

@@ -1,0 +1,225 @@
+// Serving from a warmed table: nothing is compiled or read any more, a table is told by its digest, and what is tuned meanwhile
+// changes nothing.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "runtime/database/table_digest.h"
+#include "runtime/headnorm.h"
+#include "tests/fixtures/fake_backend.h"
+#include "tests/support/processes.h"
+#include "tests/support/temporary_directory.h"
+
+namespace headnorm {
+namespace {
+
+namespace fs = std::filesystem;
+using fixtures::FakeBackend;
+
+constexpr std::int64_t kWidth = 96;
+constexpr std::int64_t kRows[] = {4, 64};
+
+class Warm : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto device = make_host_device(1);
+    ASSERT_TRUE(device.ok());
+    device_ = std::move(*device);
+    y_ = std::move(*device_->allocate(x_.size() * sizeof(float)));
+    database_ = Database::open(root_).value();
+    for (std::int64_t rows : kRows) publish(*database_, device_->info(), rows, 384 * rows, &backend_);
+    backend_.compilations = 0;
+  }
+
+  // A record as the tuner leaves it, told by the block size of its schedule; with its kernel if there is a backend.
+  Record publish(Database& database, const DeviceInfo& device, std::int64_t rows, std::int64_t block_bytes, FakeBackend* backend) {
+    HostSchedule schedule;
+    schedule.store = StoreKind::plain;
+    schedule.block_bytes = block_bytes;
+    const Plan plan = make_plan(spec_, schedule, device.target).value();
+    Record record;
+    record.id = record_id(plan.spec, rows, device, CachePolicy::cold);
+    record.spec = plan.spec;
+    record.rows = rows;
+    record.device = device;
+    record.schedule = plan.schedule;
+    record.time = {1, 1, 1, 1};
+    if (backend != nullptr) record.kernel = database.store_kernel(backend->compile(plan).value()).value();
+    EXPECT_TRUE(database.publish(record).ok());
+    return record;
+  }
+
+  Result<LaunchReport> launch(Runtime& runtime, const KernelSpec& spec, std::int64_t rows) {
+    LaunchArguments arguments;
+    arguments.rows = rows;
+    arguments.address(Operand::x) = x_.data();
+    arguments.address(Operand::y) = y_.address();
+    arguments.stride(Operand::x) = arguments.stride(Operand::y) = kWidth;
+    *static_cast<float*>(y_.address()) = 0;
+    return runtime.run(spec, arguments);
+  }
+
+  testing::TemporaryDirectory directory_;
+  fs::path root_ = directory_.path() / "db";
+  KernelSpec spec_ = fixtures::norm_spec();
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Database> database_;
+  FakeBackend backend_{HEADNORM_FIXTURE_NORM};
+  std::vector<float> x_ = std::vector<float>(1024 * kWidth, 4.0f);
+  Buffer y_;  // aligned, as streaming stores ask
+};
+
+TEST_F(Warm, AHundredLaunchesCompileAndReadNothing) {
+  Runtime runtime(*device_, database_.get(), &backend_, JitMode::forbidden);
+  const auto warmed = runtime.warm(*database_);
+  ASSERT_TRUE(warmed.ok()) << warmed.error().message;
+  EXPECT_EQ(warmed->records, 2);
+  EXPECT_GE(warmed->kernels, 2);
+  EXPECT_TRUE(warmed->missing.empty());
+  fs::remove_all(root_);  // what is not in memory cannot come from anywhere
+  for (int i = 0; i < 100; ++i) {
+    const auto report = launch(runtime, spec_, kRows[i % 2]);
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    EXPECT_EQ(report->served, Served::exact);
+    EXPECT_EQ(*static_cast<float*>(y_.address()), 1.0f);
+  }
+  EXPECT_EQ(backend_.compilations, 0);
+}
+
+TEST_F(Warm, AnotherRowCountTakesTheNearestRecordsKernel) {
+  Runtime runtime(*device_, database_.get(), nullptr);
+  ASSERT_TRUE(runtime.warm(*database_).ok());
+  fs::remove_all(root_);
+  const auto report = launch(runtime, spec_, 65);
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_EQ(report->served, Served::nearest_rows);
+}
+
+TEST_F(Warm, AnUnknownShapeIsAnErrorAtOnce) {
+  Runtime runtime(*device_, database_.get(), &backend_, JitMode::forbidden);
+  ASSERT_TRUE(runtime.warm(*database_).ok());
+  KernelSpec unknown = spec_;
+  unknown.eps = 1e-5;
+  const auto report = launch(runtime, unknown, 4);
+  ASSERT_FALSE(report.ok());
+  EXPECT_NE(report.error().message.find("eps=1e-05"), std::string::npos) << report.error().message;
+  EXPECT_NE(report.error().remedy.find("prepare()"), std::string::npos) << report.error().remedy;
+  EXPECT_EQ(backend_.compilations, 0);
+}
+
+TEST_F(Warm, AnUnknownShapeGetsTheDefaultWhereItsKernelIsLoaded) {
+  KernelSpec other = spec_;
+  other.eps = 1e-5;
+  const Plan plan = make_plan(other, default_schedule(other, device_->info().target), device_->info().target).value();
+  ASSERT_TRUE(database_->store_kernel(backend_.compile(plan).value()).ok());
+  Runtime runtime(*device_, database_.get(), &backend_, JitMode::forbidden);
+  ASSERT_TRUE(runtime.warm(*database_).ok());
+  ASSERT_TRUE(runtime.prepare(other, 8).ok());
+  backend_.compilations = 0;
+  fs::remove_all(root_);
+  const auto report = launch(runtime, other, 9);
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_EQ(report->served, Served::fallback);
+  EXPECT_EQ(backend_.compilations, 0);
+}
+
+TEST_F(Warm, ARecordWithoutAKernelIsCompiledOrNamed) {
+  const Record bare = publish(*database_, device_->info(), 512, 1152, nullptr);
+  Runtime serving(*device_, database_.get(), &backend_, JitMode::forbidden);
+  const auto named = serving.warm(*database_);
+  ASSERT_TRUE(named.ok());
+  ASSERT_EQ(named->missing.size(), 1u);
+  EXPECT_EQ(named->missing[0].record, bare.id);
+  EXPECT_NE(named->missing[0].error.message.find("forbidden"), std::string::npos);
+
+  Runtime compiling(*device_, database_.get(), &backend_);
+  const auto compiled = compiling.warm(*database_);
+  ASSERT_TRUE(compiled.ok());
+  EXPECT_TRUE(compiled->missing.empty());
+  const int compilations = backend_.compilations;
+  EXPECT_GT(compilations, 0);
+  for (std::int64_t rows : {4, 64, 512, 700}) ASSERT_TRUE(launch(compiling, spec_, rows).ok());
+  EXPECT_EQ(backend_.compilations, compilations);
+}
+
+TEST_F(Warm, TheTableMayBeAnotherThanTheRuntimesDatabase) {
+  const fs::path shipped = directory_.path() / "shipped";
+  fs::create_directory(shipped);
+  fs::copy(root_ / "records", shipped / "records");
+  DatabaseOptions read_only;
+  read_only.read_only = true;
+  const auto table = Database::open(shipped, read_only);
+  ASSERT_TRUE(table.ok()) << table.error().message;
+  Runtime runtime(*device_, database_.get(), &backend_, JitMode::forbidden);
+  const auto warmed = runtime.warm(**table);
+  ASSERT_TRUE(warmed.ok());
+  EXPECT_EQ(warmed->kernels, 2) << "records of one place, kernels of another";
+  EXPECT_EQ(launch(runtime, spec_, 4)->served, Served::exact);
+}
+
+TEST_F(Warm, RecordsOfAnotherDeviceInAMergedTableAreNeverServed) {
+  DeviceInfo other = device_->info();
+  other.units += 1;
+  const Record foreign = publish(*database_, other, 4, 1920, &backend_),
+               only_theirs = publish(*database_, other, 512, 768, &backend_);
+  Runtime runtime(*device_, database_.get(), nullptr);
+  const auto warmed = runtime.warm(*database_);
+  ASSERT_TRUE(warmed.ok());
+  EXPECT_EQ(warmed->records, 2);
+  for (std::int64_t rows : {4, 64, 512}) {
+    const auto report = runtime.look_up(spec_, rows);
+    ASSERT_TRUE(report.ok());
+    EXPECT_EQ(report->served == Served::exact, rows != 512) << rows;
+    EXPECT_FALSE(report->record == foreign.id || report->record == only_theirs.id) << rows;
+  }
+}
+
+TEST_F(Warm, RanksThatNameOneDigestChooseAlikeWhateverIsTunedMeanwhile) {
+  const std::string digest = table_digest(*database_->list());
+  Runtime first(*device_, database_.get(), nullptr);
+  ASSERT_TRUE(first.warm(*database_, digest).ok());
+
+  // Somebody tunes on, and leaves a better record for a row count that nobody launched so far.
+  publish(*database_, device_->info(), 100, 1152, &backend_);
+  const std::string changed = table_digest(*database_->list());
+  EXPECT_NE(changed, digest);
+
+  Runtime second(*device_, database_.get(), nullptr);
+  const auto refused = second.warm(*database_, digest);
+  ASSERT_FALSE(refused.ok());
+  for (const std::string& part : {digest, changed, root_.string()})
+    EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
+
+  const auto report = launch(first, spec_, 100);
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->served, Served::nearest_rows) << "of the table as it was";
+}
+
+TEST_F(Warm, RanksInOtherProcessesSeeTheSameDigestOfACopy) {
+  const fs::path copy = directory_.path() / "copy";
+  fs::create_directory(copy);
+  fs::copy(root_ / "records", copy / "records");
+  const std::string digest = table_digest(*database_->list());
+  for (const fs::path& place : {root_, copy}) {
+    const int status = testing::wait_for(testing::start_process([&] {
+      DatabaseOptions read_only;
+      read_only.read_only = true;
+      auto table = Database::open(place, read_only);
+      return table.ok() && table_digest(*(*table)->list()) == digest;
+    }));
+    EXPECT_TRUE(testing::succeeded(status)) << place;
+  }
+}
+
+TEST_F(Warm, LookUpLoadsNothing) {
+  Runtime runtime(*device_, nullptr, &backend_);
+  const auto report = runtime.look_up(spec_, 4);
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->served, Served::fallback);
+  EXPECT_EQ(backend_.compilations, 0);
+  EXPECT_FALSE(runtime.look_up(KernelSpec{}, 4).ok());
+  EXPECT_FALSE(runtime.look_up(spec_, -1).ok());
+}
+
+}  // namespace
+}  // namespace headnorm
