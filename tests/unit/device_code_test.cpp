@@ -203,6 +203,16 @@ TEST_F(DeviceCodeTest, DevicesThatTakePtxAloneHaveNoCompiler) {
   EXPECT_EQ((*host)->compiler(), nullptr);
 }
 
+TEST(NvJitLink, KnowsGpusOfItsTime) {
+  EXPECT_TRUE(cuda::NvJitLink::knows(12030, 90));
+  EXPECT_FALSE(cuda::NvJitLink::knows(12030, 100));
+  EXPECT_TRUE(cuda::NvJitLink::knows(12080, 100));
+  EXPECT_FALSE(cuda::NvJitLink::knows(12080, 103));
+  EXPECT_TRUE(cuda::NvJitLink::knows(13000, 121));
+  EXPECT_FALSE(cuda::NvJitLink::knows(13000, 75));
+  EXPECT_FALSE(cuda::NvJitLink::knows(13000, 200));
+}
+
 TEST(NvJitLink, ThatIsNotThereIsSaid) {
   const std::vector<std::string> names = {"libheadnorm_no_such_linker.so"};
   const auto absent = cuda::NvJitLink::open(names);
