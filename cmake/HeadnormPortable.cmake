@@ -13,3 +13,10 @@ function(headnorm_link_zstd_statically)
   find_library(HEADNORM_STATIC_ZSTD NAMES libzstd.a REQUIRED)
   set_target_properties(zstd::libzstd_shared PROPERTIES IMPORTED_LOCATION ${HEADNORM_STATIC_ZSTD})
 endfunction()
+
+# headnorm_make_portable(target): for programs and shared libraries that leave this machine.
+function(headnorm_make_portable target)
+  if(HEADNORM_PORTABLE)
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/portable_arc4random.c)
+  endif()
+endfunction()

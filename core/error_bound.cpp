@@ -247,7 +247,8 @@ class RowBound {
 
   // What a number within `error` of `exact` is cast to: one value, or either neighbour of a tie. A wider interval is all an error.
   Cast bound_cast(double exact, double error) const {
-    const double n = round_to_dtype(exact, spec_.x_dtype);
+    // What is cast is an f32 number: where that rounding makes a tie of `exact`, its neighbour may be the one that is not nearest.
+    const double n = round_to_dtype(round_to_dtype(exact, Dtype::f32), spec_.x_dtype);
     const StoredRange range = stored_range(exact, error, spec_.x_dtype);
     const double other = range.low != n ? range.low : range.high;
     const double middle = round_to_dtype((n + other) / 2, spec_.x_dtype);

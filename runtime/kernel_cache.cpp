@@ -76,25 +76,25 @@ struct KernelCache::State {
 
   // Portable kernels are made into code for this device first, where that can be kept: the next process compiles nothing.
   Result<Kernel> load(const Artifact& artifact, const Plan& plan) {
-    DeviceCompiler* compiler = artifact.kind == ArtifactKind::ptx && mode == JitMode::allowed && database != nullptr && makes_code
-                                   ? device.compiler()
-                                   : nullptr;
+    const bool is_wanted = artifact.kind == ArtifactKind::ptx && mode == JitMode::allowed && database != nullptr && makes_code;
+    DeviceCompiler* compiler = is_wanted ? device.compiler() : nullptr;
     if (compiler == nullptr) return device.load(artifact, plan);
-    if (Kernel kernel = load_as_code(*compiler, artifact, plan)) return kernel;
-    return device.load(artifact, plan);
+    Result<Kernel> as_code = load_as_code(*compiler, artifact, plan);
+    if (as_code.ok()) return as_code;
+    Result<Kernel> portable = device.load(artifact, plan);
+    // Only then it is the code that is at fault: it is of no use here, and not made again.
+    if (portable.ok()) {
+      makes_code = false;
+      database->warn("device code", fmt::format("kernels are loaded in their portable form: {}", as_code.error().message));
+    }
+    return portable;
   }
 
-  // None if it cannot be made, or is of no use on this device: then it is not tried again.
-  Kernel load_as_code(DeviceCompiler& compiler, const Artifact& portable, const Plan& plan) {
-    const Result<DeviceCode> code = compiler.compile(portable, plan.target);
-    Result<Kernel> kernel = code.ok() ? device.load(code->artifact, plan) : Result<Kernel>(code.error());
-    if (!kernel.ok()) {
-      makes_code = false;
-      database->warn("device code", fmt::format("kernels are loaded in their portable form: {}", kernel.error().message));
-      return nullptr;
-    }
-    (void)database->store_kernel(code->artifact, code->log);
-    return std::move(*kernel);
+  Result<Kernel> load_as_code(DeviceCompiler& compiler, const Artifact& portable, const Plan& plan) {
+    HEADNORM_TRY(const DeviceCode code, compiler.compile(portable, plan.target));
+    HEADNORM_TRY(Kernel kernel, device.load(code.artifact, plan));
+    (void)database->store_kernel(code.artifact, code.log);
+    return kernel;
   }
 
   Result<Kernel> compile(const Plan& plan) {

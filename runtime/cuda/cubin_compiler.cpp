@@ -103,7 +103,8 @@ std::unique_ptr<DeviceCompiler> make_cubin_compiler(std::shared_ptr<const Primar
   if (libraries.empty()) return nullptr;
   const Driver& driver = context->driver();
   const auto library = NvJitLink::open(libraries);
-  if (library.ok() && (*library)->version() <= driver.version()) return std::make_unique<NvJitLinkCompiler>(*library, capability);
+  if (library.ok() && (*library)->version() <= driver.version() && (*library)->knows(capability))
+    return std::make_unique<NvJitLinkCompiler>(*library, capability);
   if (!driver.can_link()) return nullptr;
   return std::make_unique<DriverCompiler>(std::move(context), capability);
 }

@@ -1,5 +1,5 @@
-// CubinCompiler: the DeviceCompiler of a CUDA device. nvJitLink where one is installed that is no newer than the driver, which
-// would refuse its cubins; else the driver's own linker.
+// CubinCompiler: the DeviceCompiler of a CUDA device. nvJitLink where one is installed that knows the GPU and is no newer than the
+// driver, which would refuse its cubins; else the driver's own linker.
 #pragma once
 
 #include <memory>

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -53,6 +54,15 @@ Result<std::shared_ptr<const NvJitLink>> NvJitLink::open(std::span<const std::st
   return std::shared_ptr<const NvJitLink>(link);
 }
 
+bool NvJitLink::knows(int version, int capability) {
+  // The first version of CUDA for each.
+  constexpr struct {
+    int capability, version;
+  } kFirst[] = {{80, 11000},  {86, 11010},  {87, 11040},  {89, 11080},  {90, 11080},
+                {100, 12080}, {103, 12090}, {110, 13000}, {120, 12080}, {121, 12090}};
+  return std::ranges::any_of(kFirst, [&](const auto& first) { return first.capability == capability && first.version <= version; });
+}
+
 // One link; ends with it.
 struct NvJitLink::Session {
   const NvJitLink& library;
@@ -77,7 +87,9 @@ Result<LinkedCubin> NvJitLink::link(const std::string& ptx, const std::string& a
   const std::string arch = "-arch=" + architecture;
   std::array options = {arch.c_str(), "-Xptxas=-v"};
   Session session(*this);
-  HEADNORM_CHECK(session.check(create_(&session.handle, options.size(), options.data()), "nvJitLinkCreate"));
+  const Status created = create_(&session.handle, options.size(), options.data());
+  if (created != 0) session.handle = nullptr;  // it is set all the same, and ending it or asking it for a log is fatal
+  HEADNORM_CHECK(session.check(created, "nvJitLinkCreate"));
   // PTX is text that ends with a zero, which counts.
   HEADNORM_CHECK(
       session.check(add_data_(session.handle, kPtxInput, ptx.c_str(), ptx.size() + 1, "kernel.ptx"), "nvJitLinkAddData"));

@@ -23,7 +23,11 @@ class NvJitLink {
 
   int version() const { return version_; }  // of CUDA, as drivers state theirs: 13000 is 13.0
 
-  // `architecture`: "sm_90". Error (environment): what the library has to say of the PTX. Thread-safe.
+  // Whether this version has heard of a GPU of this compute capability. Asked for another one, the library ends the process.
+  bool knows(int capability) const { return knows(version_, capability); }
+  static bool knows(int version, int capability);
+
+  // `architecture`: "sm_90", known. Error (environment): what the library has to say of the PTX. Thread-safe.
   Result<LinkedCubin> link(const std::string& ptx, const std::string& architecture) const;
 
  private:

@@ -239,6 +239,9 @@ Result<std::optional<TrialLog>> DirectoryDatabase::find_trials(const Record& rec
 Result<MergeCounts> DirectoryDatabase::merge(const std::vector<MergeEntry>& entries) {
   HEADNORM_CHECK(check_writable());
   const std::string pending = pending_to_json(entries);
+  if (pending.size() > kMostPendingBytes)
+    return user_error(fmt::format("the merge takes {} bytes, more than {}", pending.size(), kMostPendingBytes),
+                      "merge in several parts: it comes to the same");
   // What could not be read back must not be written.
   if (const Result<std::vector<MergeEntry>> read = pending_from_json(pending); !read.ok())
     return internal_error(fmt::format("records that cannot be stored: {}", read.error().message));
@@ -292,6 +295,7 @@ Result<void> DirectoryDatabase::finish_pending() {
                       "delete it");
   HEADNORM_CHECK(put_in_place(*entries));
   ops_->remove(root_.descriptor(), kPendingName);
+  write_index();
   return {};
 }
 

@@ -68,8 +68,6 @@ TEST_F(NvJitLinkTest, SaysWhatIsWrong) {
   ASSERT_FALSE(broken.ok());
   EXPECT_EQ(broken.error().kind, ErrorKind::environment);
   EXPECT_NE(broken.error().message.find("no_such_opcode"), std::string::npos) << broken.error().message;
-  const auto unknown = library_->link(generated("sm_90").bytes, "sm_1");
-  ASSERT_FALSE(unknown.ok());
 }
 
 }  // namespace

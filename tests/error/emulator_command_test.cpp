@@ -53,6 +53,14 @@ class EmulatorCommand : public ::testing::Test {
   Command command_;
 };
 
+// Row 29 has an element whose inner cast lies at a tie that only f32 sees.
+TEST_F(EmulatorCommand, VerifyTakesEitherNeighbourOfAnInnerCastAtATie) {
+  const json document = answer({"verify", "--spec", "width=1024,head_size=256,rounding=llama", "--rows", "30", "--schedule",
+                                "lanes=32", "--device", "emulator:h200"});
+  EXPECT_EQ(document["cases"], 1);
+  EXPECT_EQ(document["failed"], 0) << document["failures"];
+}
+
 TEST_F(EmulatorCommand, DevicesAndDoctorNameTheModels) {
   std::set<std::string> ids;
   const json devices = answer({"devices"})["devices"];

@@ -180,6 +180,33 @@ TEST(SeededRounding, InnerCastThatIsNotToNearest) {
   EXPECT_GT(wrong_casts_found([](double n) { return n; }), 4000);
 }
 
+// Where n is above the tie by less than f32 can say, its rounding to f32 is the tie, and the cast falls to the neighbour below.
+TEST(ErrorBound, AnInnerCastThroughF32FallsToEitherNeighbour) {
+  KernelSpec spec = llama_spec();
+  spec.width = spec.head_size = 2;
+  spec.x_dtype = Dtype::bf16;
+  spec.residual = Residual::add;
+  spec.residual_dtype = Dtype::f32;
+  spec.eps = 0;
+  spec = *make_spec(spec);
+  int twice_rounded = 0;
+  for (int step = -8; step <= 8; ++step) {
+    const double tie = 1.00390625, other = round_to_dtype(std::sqrt(2 - tie * tie) + step * 0x1p-24, Dtype::f32);
+    const double n = tie / std::sqrt((tie * tie + other * other) / 2);
+    twice_rounded += round_to_dtype(n, Dtype::bf16) != round_to_dtype(round_to_dtype(n, Dtype::f32), Dtype::bf16);
+    RowValues inputs;
+    values_of(inputs, Operand::x) = {0, 0};
+    values_of(inputs, Operand::residual) = {tie, other};
+    values_of(inputs, Operand::gamma) = {1.25, 1.25};
+    const double exact = reference_row(spec, inputs).y[0];
+    const RowErrors errors = bound_errors(spec, arithmetic_on_v4(spec), inputs);
+    if (errors.step(0) == 0) continue;  // further from the tie than the error
+    for (double neighbour : {1.0, 1.0078125})
+      EXPECT_TRUE(is_right_y(1.25 * neighbour, exact, errors, 0, Dtype::f32)) << neighbour << " at step " << step;
+  }
+  EXPECT_GE(twice_rounded, 1);
+}
+
 // n = 1.00390625 is a tie of bf16, between 1 and 1.0078125. Either neighbour is right; what lies between them, and the next one, is
 // not. x is chosen so that n lies on the tie to within the error: 1.00390625^2 + c^2 = 2.
 TEST(ErrorBound, AnInnerCastAtATieFallsToEitherNeighbour) {

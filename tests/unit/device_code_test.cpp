@@ -175,6 +175,19 @@ TEST_F(DeviceCodeTest, AToolThatFailsIsSaidAndNotAskedAgain) {
   EXPECT_NE(database_.warnings[0].find("Unknown opcode"), std::string::npos) << database_.warnings[0];
 }
 
+// A kernel that the device refuses in any form says nothing about code.
+TEST_F(DeviceCodeTest, AKernelThatDoesNotFitTheDeviceIsNoFaultOfItsCode) {
+  const auto gpu = device();
+  KernelCache cache(*gpu, &database_, &backend_, JitMode::allowed);
+  driver_->max_threads_of_function = 1;
+  EXPECT_FALSE(cache.get(plan_for(gpu->info().target)).ok());
+  EXPECT_TRUE(database_.warnings.empty());
+  driver_->max_threads_of_function = 1024;
+  driver_->loaded.clear();
+  EXPECT_TRUE(cache.get(plan_for(gpu->info().target)).ok());
+  EXPECT_EQ(driver_->loaded, Images{"cubin"});
+}
+
 TEST_F(DeviceCodeTest, WithoutADatabaseNothingIsMade) {
   const auto gpu = device();
   KernelCache cache(*gpu, nullptr, &backend_, JitMode::allowed);
@@ -188,6 +201,16 @@ TEST_F(DeviceCodeTest, DevicesThatTakePtxAloneHaveNoCompiler) {
   const auto host = make_host_device(1);
   ASSERT_TRUE(host.ok());
   EXPECT_EQ((*host)->compiler(), nullptr);
+}
+
+TEST(NvJitLink, KnowsGpusOfItsTime) {
+  EXPECT_TRUE(cuda::NvJitLink::knows(12030, 90));
+  EXPECT_FALSE(cuda::NvJitLink::knows(12030, 100));
+  EXPECT_TRUE(cuda::NvJitLink::knows(12080, 100));
+  EXPECT_FALSE(cuda::NvJitLink::knows(12080, 103));
+  EXPECT_TRUE(cuda::NvJitLink::knows(13000, 121));
+  EXPECT_FALSE(cuda::NvJitLink::knows(13000, 75));
+  EXPECT_FALSE(cuda::NvJitLink::knows(13000, 200));
 }
 
 TEST(NvJitLink, ThatIsNotThereIsSaid) {
