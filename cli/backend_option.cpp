@@ -20,8 +20,7 @@ Result<std::unique_ptr<CodegenBackend>> make_backend(const BackendOption& option
   if (!option.is_nvrtc())
     return user_error(fmt::format("--backend does not know '{}'", *option.backend),
                       suggestion(*option.backend, {"llvm", "nvrtc"}) + "use llvm or nvrtc");
-  if (kind != TargetKind::gpu)
-    return user_error("--backend nvrtc compiles for GPUs alone", "use --backend llvm, or give a GPU");
+  if (kind != TargetKind::gpu) return user_error("--backend nvrtc compiles for GPUs alone", "use --backend llvm, or give a GPU");
   return make_nvrtc_backend(environment.nvrtc.value_or(""));
 }
 

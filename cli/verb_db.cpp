@@ -56,7 +56,8 @@ class DbVerb final : public Verb {
     if (merge_->parsed() || import_->parsed()) return take_in(context);
     const auto parsed = [](const CLI::App* part) { return part->parsed(); };
     if (std::ranges::none_of(std::array{list_, show_, check_, digest_, gc_}, parsed))
-      return user_error("db is given nothing to do", "use db list, db show ID, db check, db digest, db gc, db merge DIR, db import FILE or db diff A B");
+      return user_error("db is given nothing to do",
+                        "use db list, db show ID, db check, db digest, db gc, db merge DIR, db import FILE or db diff A B");
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::read));
     Report report;
     report.document["directory"] = database->directory().string();
@@ -160,8 +161,8 @@ class DbVerb final : public Verb {
   }
 
   DatabaseOption database_;
-  CLI::App *list_ = nullptr, *show_ = nullptr, *check_ = nullptr, *digest_ = nullptr, *gc_ = nullptr, *merge_ = nullptr, *import_ = nullptr,
-           *diff_ = nullptr, *later_ = nullptr;
+  CLI::App *list_ = nullptr, *show_ = nullptr, *check_ = nullptr, *digest_ = nullptr, *gc_ = nullptr, *merge_ = nullptr,
+           *import_ = nullptr, *diff_ = nullptr, *later_ = nullptr;
   CollectOptions collect_;
   std::string record_, format_;
   std::vector<std::string> others_, files_, pair_;

@@ -9,11 +9,18 @@
 namespace headnorm {
 namespace {
 
-constexpr std::size_t kAssembled = 8;  // of the best, whose registers the assembler is asked for
+constexpr double kIndifference = 1.03;  // a model is not right to so little: within it, the simplest of the candidates is taken
+constexpr std::size_t kAssembled = 8;   // of the best, whose registers the assembler is asked for
 
 // Differences in the digits after these are none that a model could see, and decide nothing.
 double rounded(double time_us) {
   return std::isfinite(time_us) ? std::strtod(fmt::format("{:.4g}", time_us).c_str(), nullptr) : time_us;
+}
+
+// What a schedule asks for beyond loads into registers: the more of it, the more there is that the model may be wrong about.
+int extras(const Plan& plan) {
+  const GpuSchedule& s = plan.gpu_schedule();
+  return (s.residency != Residency::registers) + (s.cluster > 1) + 2 * (s.staging != Staging::none) + (s.cache != CacheUse::plain);
 }
 
 }  // namespace
@@ -34,7 +41,13 @@ Result<Record> PredictedSearch::run(std::int64_t rows) {
   if (scored.empty() || !std::isfinite(scored.front().time_us))
     return user_error(fmt::format("no schedule of '{}' fits a multiprocessor of {}", to_text(spec_), model_.title),
                       "choose another head size or device");
-  return make_record(scored.front(), rows, std::move(counts));
+  return make_record(choose(scored), rows, std::move(counts));
+}
+
+const PredictedSearch::Scored& PredictedSearch::choose(const std::vector<Scored>& sorted) {
+  const auto end = std::find_if(sorted.begin(), sorted.end(),
+                                [&](const Scored& scored) { return scored.time_us > kIndifference * sorted.front().time_us; });
+  return *std::min_element(sorted.begin(), end, [](const Scored& a, const Scored& b) { return extras(a.plan) < extras(b.plan); });
 }
 
 Prediction PredictedSearch::predict_plan(const Plan& plan, std::int64_t rows, std::optional<int> registers) {

@@ -38,6 +38,8 @@ class PredictedSearch {
 
   Prediction predict_plan(const Plan& plan, std::int64_t rows, std::optional<int> registers = std::nullopt);
   Result<std::vector<Scored>> ask_all(std::int64_t rows, CandidateCounts& counts);
+  // Of candidates sorted by time, the fastest of the simplest among those that are as good as equal.
+  static const Scored& choose(const std::vector<Scored>& sorted);
   Result<void> refine_by_registers(std::vector<Scored>& best, std::int64_t rows);
   Record make_record(const Scored& best, std::int64_t rows, CandidateCounts counts) const;
 

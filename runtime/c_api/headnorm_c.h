@@ -140,6 +140,7 @@ typedef struct headnorm_database_options {
   int32_t read_only;                                /* 1: nothing is created or written */
   void (*warn)(void* context, const char* message); /* once for each kind of trouble, from any thread; may be null */
   void* warn_context;
+  int32_t shipped; /* 1: the tables that come with headnorm answer, too, where they know better */
 } headnorm_database_options;
 
 static inline headnorm_database_options headnorm_database_options_init(void) {
@@ -149,7 +150,8 @@ static inline headnorm_database_options headnorm_database_options_init(void) {
   return options;
 }
 
-/* A database directory as `headnorm tune --db` fills it, or a table that was copied from one. `options` may be null. */
+/* A database directory as `headnorm tune --db` fills it, or a table that was copied from one. Null: the tables that come with
+ * headnorm alone, which hold schedules and no code: something must compile. `options` may be null. */
 HEADNORM_API headnorm_status headnorm_database_open(const char* directory, const headnorm_database_options* options,
                                                     headnorm_database** database);
 

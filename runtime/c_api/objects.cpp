@@ -4,6 +4,7 @@
 #include "core/text.h"
 #include "runtime/c_api/boundary.h"
 #include "runtime/c_api/handles.h"
+#include "runtime/database/layered_database.h"
 #include "runtime/database/table_digest.h"
 
 namespace headnorm::c_api {
@@ -45,6 +46,24 @@ Result<std::unique_ptr<Device>> open_device(std::string_view name, const headnor
 headnorm_device* make_handle(std::unique_ptr<Device> device) {
   const std::string target = to_text(device->info().target);
   return new headnorm_device{std::move(device), target};
+}
+
+// The tables that come with headnorm, with nothing above them.
+Result<std::unique_ptr<Database>> open_shipped(const DatabaseOptions& options) {
+  const std::optional<std::filesystem::path> tables = find_shipped_tables();
+  if (!tables)
+    return environment_error("no tables come with this library: there is no share/headnorm/tuning_db beside it",
+                             "install headnorm as a whole, or open a database directory");
+  return add_shipped_tables(nullptr, std::make_shared<ShippedTables>(*tables, options.warn), options.warn);
+}
+
+Result<std::unique_ptr<Database>> open_database(const char* directory, const headnorm_database_options& ours) {
+  DatabaseOptions options;
+  options.read_only = ours.read_only != 0;
+  if (ours.warn != nullptr)
+    options.warn = [warn = ours.warn, context = ours.warn_context](const std::string& message) { warn(context, message.c_str()); };
+  if (directory == nullptr) return open_shipped(options);
+  return ours.shipped != 0 ? open_layered_database(directory, std::move(options)) : Database::open(directory, std::move(options));
 }
 
 template <class Struct>
@@ -144,13 +163,9 @@ void headnorm_buffer_release(headnorm_buffer* buffer) { delete buffer; }
 headnorm_status headnorm_database_open(const char* directory, const headnorm_database_options* options,
                                        headnorm_database** database) {
   return guarded([&]() -> Result<void> {
-    if (directory == nullptr || database == nullptr) return null_argument(directory == nullptr ? "directory" : "database");
+    if (database == nullptr) return null_argument("database");
     HEADNORM_TRY(const auto ours, read_or(options, "options", headnorm_database_options_init()));
-    DatabaseOptions given;
-    given.read_only = ours.read_only != 0;
-    if (ours.warn != nullptr)
-      given.warn = [warn = ours.warn, context = ours.warn_context](const std::string& message) { warn(context, message.c_str()); };
-    HEADNORM_TRY(std::unique_ptr<Database> opened, Database::open(directory, std::move(given)));
+    HEADNORM_TRY(std::unique_ptr<Database> opened, open_database(directory, ours));
     *database = new headnorm_database{std::move(opened)};
     return {};
   });

@@ -239,11 +239,15 @@ Result<std::optional<TrialLog>> DirectoryDatabase::find_trials(const Record& rec
 Result<MergeCounts> DirectoryDatabase::merge(const std::vector<MergeEntry>& entries) {
   HEADNORM_CHECK(check_writable());
   const std::string pending = pending_to_json(entries);
+  if (pending.size() > kMostPendingBytes)
+    return user_error(fmt::format("the merge takes {} bytes, more than {}", pending.size(), kMostPendingBytes),
+                      "merge in several parts: it comes to the same");
   // What could not be read back must not be written.
   if (const Result<std::vector<MergeEntry>> read = pending_from_json(pending); !read.ok())
     return internal_error(fmt::format("records that cannot be stored: {}", read.error().message));
   const std::lock_guard lock(mutex_);
-  const Descriptor one_merge = root_.lock();
+  const Result<Descriptor> one_merge = root_.lock(*ops_);
+  if (!one_merge.ok()) warn("lock", one_merge.error());
   HEADNORM_CHECK(finish_pending());
   HEADNORM_CHECK(root_.publish(*ops_, kPendingName, pending));
   HEADNORM_TRY(const MergeCounts counts, put_in_place(entries));
@@ -253,7 +257,8 @@ Result<MergeCounts> DirectoryDatabase::merge(const std::vector<MergeEntry>& entr
 }
 
 Result<MergeCounts> DirectoryDatabase::put_in_place(const std::vector<MergeEntry>& entries) {
-  const Descriptor lock = records_->lock();
+  const Result<Descriptor> lock = records_->lock(*ops_);
+  if (!lock.ok()) warn("lock", lock.error());
   MergeCounts counts;
   for (const MergeEntry& entry : entries) {
     const std::string name = record_file_name(entry.record.id);
@@ -290,6 +295,7 @@ Result<void> DirectoryDatabase::finish_pending() {
                       "delete it");
   HEADNORM_CHECK(put_in_place(*entries));
   ops_->remove(root_.descriptor(), kPendingName);
+  write_index();
   return {};
 }
 

@@ -16,7 +16,7 @@ class LayeredDatabase final : public Database {
     return user_ ? user_->find(id) : Result<std::optional<Record>>(std::optional<Record>());
   }
   Result<std::vector<Record>> list(std::vector<Damage>* damage) override {
-    return user_ ? user_->list(damage) : Result<std::vector<Record>>(std::vector<Record>());
+    return user_ ? user_->list(damage) : Result<std::vector<Record>>(tables_->list());
   }
 
   Result<Lookup> look_up(const KernelSpec& spec, std::int64_t rows, const DeviceInfo& device) override {

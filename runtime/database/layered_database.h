@@ -6,7 +6,7 @@
 namespace headnorm {
 
 // A database that answers from `user` and, where they know better, from the tables. Everything else is as `user` does it; without a
-// user's database (null) nothing is kept, and `warn` takes its warnings.
+// user's database (null) nothing is kept, its list is that of the tables, and `warn` takes its warnings.
 std::unique_ptr<Database> add_shipped_tables(std::unique_ptr<Database> user, std::shared_ptr<ShippedTables> tables,
                                              std::function<void(const std::string&)> warn = {});
 

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "runtime/c_api/headnorm_c.h"
+#include "runtime/database/shipped_tables.h"
+#include "runtime/database/tuned_table.h"
 #include "runtime/headnorm.h"
 #include "tests/fixtures/fake_backend.h"
 #include "tests/support/processes.h"
@@ -23,7 +25,8 @@ constexpr std::int64_t kRows = 4, kWidth = 96;
 
 // The functions of the library as it was opened.
 struct Library {
-  void* handle = ::dlopen(HEADNORM_SHARED_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  explicit Library(const char* path) : handle(::dlopen(path, RTLD_NOW | RTLD_LOCAL)) {}
+  void* handle;
 #define HEADNORM_FUNCTION(name) \
   decltype(&headnorm_##name) name = reinterpret_cast<decltype(&headnorm_##name)>(get("headnorm_" #name))
   HEADNORM_FUNCTION(last_error);
@@ -64,7 +67,7 @@ struct Library {
 };
 
 const Library& library() {
-  static const Library opened;
+  static const Library opened(HEADNORM_SHARED_LIBRARY);
   return opened;
 }
 
@@ -283,6 +286,43 @@ TEST_F(CApi, WarningsReachTheCaller) {
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("is passed over"), std::string::npos) << warnings[0];
   library().database_release(damaged);
+}
+
+// A copy of the library, in a place of its own, finds what lies beside it there.
+TEST_F(CApi, ShippedTablesAreFoundBesideTheLibrary) {
+  const std::filesystem::path lib = directory_.path() / "lib", tables = directory_.path() / "share/headnorm/tuning_db";
+  std::filesystem::create_directories(lib);
+  std::filesystem::copy(HEADNORM_SHARED_LIBRARY, lib / "copy.so");
+  const Library copy((lib / "copy.so").c_str());
+  headnorm_database* shipped = nullptr;
+  EXPECT_EQ(copy.database_open(nullptr, nullptr, &shipped), HEADNORM_ERROR_ENVIRONMENT);
+  EXPECT_NE(std::string(copy.last_error()).find("no tables"), std::string::npos) << copy.last_error();
+
+  Record record = *Database::open(root_).value()->list()->begin();
+  record.kernel = {};
+  std::filesystem::create_directories(tables);
+  std::ofstream(tables / (table_family(record.device.target) + ".here.json")) << *table_to_json({record});
+  headnorm_database_options options = headnorm_database_options_init();
+  options.shipped = 1;
+  const std::string empty = directory_.path() / "empty";
+  headnorm_device_options one = headnorm_device_options_init();
+  one.threads = 1;
+  headnorm_device* device = nullptr;
+  headnorm_spec* spec = nullptr;
+  ASSERT_EQ(copy.device_open("host", &one, &device), HEADNORM_OK) << copy.last_error();
+  ASSERT_EQ(copy.spec_parse(library().spec_text(spec_), &spec), HEADNORM_OK) << copy.last_error();
+  for (const char* directory : {static_cast<const char*>(nullptr), empty.c_str()}) {
+    headnorm_runtime* runtime = nullptr;
+    headnorm_choice choice = headnorm_choice_init();
+    ASSERT_EQ(copy.database_open(directory, &options, &shipped), HEADNORM_OK) << copy.last_error();
+    ASSERT_EQ(copy.runtime_create(device, shipped, nullptr, &runtime), HEADNORM_OK) << copy.last_error();
+    ASSERT_EQ(copy.runtime_look_up(runtime, spec, kRows, &choice), HEADNORM_OK) << copy.last_error();
+    EXPECT_STREQ(choice.served, "exact");
+    copy.runtime_release(runtime);
+    copy.database_release(shipped);
+  }
+  copy.spec_release(spec);
+  copy.device_release(device);
 }
 
 TEST_F(CApi, WhatIsWrongIsSaid) {

@@ -1,5 +1,5 @@
-// Generated CUDA C as nvcc takes it: no warnings on any path of the templates; the kernel gives the bits of LLVM's; the launcher and the
-// self-test in the same file run, and see a wrong kernel.
+// Generated CUDA C as nvcc takes it: no warnings on any path of the templates; the kernel gives the bits of LLVM's; the launcher
+// and the self-test in the same file run, and see a wrong kernel.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -32,19 +32,29 @@ constexpr Case kCases[] = {
      "lanes=8,vector=8,residency=shared,grid=persistent", "sm_80"},
     {"width=1000,head_size=1000,weight=none,residual=add:f32,norm_input=unrounded,mode=safe-range,gate=seednorm,sigma=sigmoid",
      "lanes=64,vector=4,residency=reload,unroll=1", "sm_90"},
-    {"width=2432,head_size=304,x=f32,y=bf16,weight=channel:f16,weight_offset=1", "lanes=16,vector=4,unroll=2,weights=before", "sm_90"},
+    {"width=2432,head_size=304,x=f32,y=bf16,weight=channel:f16,weight_offset=1", "lanes=16,vector=4,unroll=2,weights=before",
+     "sm_90"},
+    {"width=8192,head_size=8192,residual=add:bf16,gate=seednorm,seed_heads=4,mode=safe-range",
+     "lanes=64,vector=4,cluster=4,cache=stream,launch=dependent", "sm_90"},
+    {"width=768,head_size=256,residual=add:f32,gate=seednorm",
+     "lanes=32,vector=8,staging=async,stages=3,grid=persistent,weights=before,launch=weights_ahead", "sm_90"},
+    {"width=8448,head_size=8448,residual=add:bf16",
+     "lanes=64,vector=8,cluster=2,staging=bulk,residency=shared,grid=persistent,rows=2,cache=stream", "sm_90+ptx80"},
 };
+// Those whose self-test runs: each kind of launch, in place, with rows that are kept and rounded otherwise.
+constexpr Case kLaunched[] = {kCases[0], kCases[3], kCases[4], kCases[7], kCases[9]};
 
-Plan plan_of(const Case& test) {
-  const auto plan = make_plan(*parse_spec(test.spec), *parse_schedule(test.schedule), *parse_target(test.target));
-  if (!plan.ok()) ADD_FAILURE() << plan.error().message;
-  return *plan;
+Result<Plan> plan_of(const Case& test) {
+  return make_plan(*parse_spec(test.spec), *parse_schedule(test.schedule), *parse_target(test.target));
 }
 
-class Nvcc : public testing::TestWithParam<Case> {
+class Nvcc : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (std::string(HEADNORM_NVCC).empty()) GTEST_SKIP() << "nvcc is not installed";
+    const Result<Plan> plan = plan_of(GetParam());
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    plan_ = *plan;
   }
 
   std::string path(const char* name) const { return (directory_.path() / name).string(); }
@@ -57,9 +67,7 @@ class Nvcc : public testing::TestWithParam<Case> {
     return text.str();
   }
   // Exit status; what the command says goes to `log`.
-  int run(const std::string& command) const {
-    return std::system(fmt::format("{} > '{}' 2>&1", command, path("log")).c_str());
-  }
+  int run(const std::string& command) const { return std::system(fmt::format("{} > '{}' 2>&1", command, path("log")).c_str()); }
   std::string log() const { return read(path("log")); }
   int nvcc(const std::string& arguments) const { return run(fmt::format("'{}' {} {}", HEADNORM_NVCC, architecture(), arguments)); }
 
@@ -74,12 +82,20 @@ class Nvcc : public testing::TestWithParam<Case> {
   }
 
   headnorm::testing::TemporaryDirectory directory_;
-  Plan plan_ = plan_of(GetParam());
+  Plan plan_;
+};
+class NvccSelfTest : public Nvcc {
+ protected:
+  void SetUp() override {
+    if (HEADNORM_HAS_SANITIZER) GTEST_SKIP() << "a driver with a sanitizer in it does not load into a program without";
+    Nvcc::SetUp();
+  }
 };
 
 TEST_P(Nvcc, TakesTheFileWithoutAWarning) {
   write(*render_cuda(plan_));
-  EXPECT_EQ(nvcc(fmt::format("-Xcompiler -Wall,-Wextra -Werror all-warnings -c '{}' -o '{}'", path("kernel.cu"), path("kernel.o"))), 0)
+  EXPECT_EQ(nvcc(fmt::format("-Xcompiler -Wall,-Wextra -Werror all-warnings -c '{}' -o '{}'", path("kernel.cu"), path("kernel.o"))),
+            0)
       << log();
   EXPECT_EQ(log(), "");
 }
@@ -104,15 +120,15 @@ TEST_P(Nvcc, MakesAKernelWithTheBitsOfLlvms) {
   EXPECT_TRUE(same_outputs(expected, got));
 }
 
-TEST_P(Nvcc, MakesASelfTestThatPasses) {
-  if (HEADNORM_HAS_SANITIZER) GTEST_SKIP() << "a driver with a sanitizer in it does not load into a program without";
+TEST_P(NvccSelfTest, Passes) {
   write(*render_cuda(plan_));
   EXPECT_EQ(run_self_test(), 0) << log();
   EXPECT_NE(log().find("PASS"), std::string::npos) << log();
 }
 
-TEST_P(Nvcc, MakesASelfTestThatSeesAWrongKernel) {
-  if (HEADNORM_HAS_SANITIZER) GTEST_SKIP() << "a driver with a sanitizer in it does not load into a program without";
+class NvccWrongKernel : public NvccSelfTest {};
+
+TEST_P(NvccWrongKernel, IsSeenByItsSelfTest) {
   std::string text = *render_cuda(plan_);
   const std::string right = "rsqrtf(mean_sq)", wrong = "rsqrtf(__fmul_rn(mean_sq, 1.02f))";
   text.replace(text.find(right), right.size(), wrong);
@@ -121,15 +137,21 @@ TEST_P(Nvcc, MakesASelfTestThatSeesAWrongKernel) {
   EXPECT_NE(log().find("FAIL"), std::string::npos) << log();
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Nvcc, testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(Cases, Nvcc, ::testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(Cases, NvccSelfTest, ::testing::ValuesIn(kLaunched));
+INSTANTIATE_TEST_SUITE_P(Cases, NvccWrongKernel, ::testing::Values(kCases[0]));
 
 TEST(NvccCases, HaveEveryTemplate) {
   std::string all;
-  for (const Case& test : kCases) all += *render_cuda(plan_of(test));
+  for (const Case& test : kCases) {
+    const Result<Plan> plan = plan_of(test);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    all += *render_cuda(*plan);
+  }
   for (const cuda_c::Template& part : cuda_c::templates()) {
-    const std::string_view first = part.text.substr(0, part.text.find("{{"));  // up to its first slot
-    const std::string_view lines = first.empty() ? part.text.substr(part.text.find('\n')) : first;
-    EXPECT_NE(all.find(lines.substr(0, lines.find("{{"))), std::string::npos) << part.name;
+    const bool begins_with_a_slot = part.text.starts_with("{{");
+    const std::string_view text = begins_with_a_slot ? part.text.substr(part.text.find('\n')) : part.text;
+    EXPECT_NE(all.find(text.substr(0, text.find("{{"))), std::string::npos) << part.name;
   }
 }
 

@@ -1,6 +1,6 @@
-// The few functions of CUDA's runtime library that a generated file needs, on the driver library that HEADNORM_TEST_DRIVER names: the
-// self-test of such a file runs on an emulated GPU. The kernel is the one in the PTX file that HEADNORM_TEST_PTX names. Compiled by
-// nvcc together with the file, which is linked without CUDA's own runtime library.
+// The few functions of CUDA's runtime library that a generated file needs, on the driver library that HEADNORM_TEST_DRIVER names:
+// the self-test of such a file runs on an emulated GPU. The kernel is the one in the PTX file that HEADNORM_TEST_PTX names.
+// Compiled by nvcc together with the file, which is linked without CUDA's own runtime library.
 #include <dlfcn.h>
 
 #include <cstddef>
@@ -120,9 +120,10 @@ int cudaLaunchKernel(const void* host_function, Dim3 grid, Dim3 block, void** ar
 
 // The attributes of both interfaces are laid out alike.
 int cudaLaunchKernelExC(const RuntimeLaunch* launch, const void* host_function, void** arguments) {
-  const DriverLaunch of_driver{launch->grid, launch->block, static_cast<unsigned>(launch->shared_bytes),
+  const DriverLaunch of_driver{launch->grid,   launch->block,      static_cast<unsigned>(launch->shared_bytes),
                                launch->stream, launch->attributes, launch->attribute_count};
-  last_error = driver().call("cuLaunchKernelEx", &of_driver, driver().function_of(host_function), arguments, static_cast<void**>(nullptr));
+  last_error =
+      driver().call("cuLaunchKernelEx", &of_driver, driver().function_of(host_function), arguments, static_cast<void**>(nullptr));
   return last_error;
 }
 

@@ -1,5 +1,5 @@
-// The same plan through both compilers: NVRTC's PTX of the CUDA C gives the bits that LLVM's PTX gives, on the emulator with all its
-// checks. A plan fixes the order of every sum and the form of every operation, so that nothing less is right.
+// The same plan through both compilers: NVRTC's PTX of the CUDA C gives the bits that LLVM's PTX gives, on the emulator with all
+// its checks. A plan fixes the order of every sum and the form of every operation, so that nothing less is right.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +74,31 @@ TEST_P(Nvrtc, GivesTheBitsOfLlvmForSchedulesOfAllKinds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, Nvrtc, testing::Values("sm_80", "sm_90", "sm_100", "sm_100+ptx88"), [](const auto& test) {
+// Every way that rows move, with whole and with partial last chunks.
+TEST_P(Nvrtc, GivesTheBitsOfLlvmForClustersStagesAndHints) {
+  const Target target = *parse_target(GetParam());
+  const char* const specs[] = {"width=2048,head_size=2048,residual=add:bf16,gate=seednorm,seed_heads=4",
+                               "width=2112,head_size=1056,residual=add:f32,mode=safe-range", "width=2048,head_size=512"};
+  const char* const schedules[] = {"lanes=64,vector=8,staging=async",
+                                   "lanes=32,vector=8,staging=async,grid=persistent,stages=3,residency=shared",
+                                   "lanes=32,vector=8,cache=stream,residency=reload",
+                                   "lanes=64,vector=8,staging=bulk,grid=persistent,cache=stream",
+                                   "lanes=16,vector=8,staging=bulk,cluster=2,residency=shared,launch=dependent",
+                                   "lanes=16,vector=8,cluster=4,grid=persistent,weights=before,launch=weights_ahead"};
+  int compared = 0;
+  for (const char* spec : specs) {
+    for (const char* schedule : schedules) {
+      const auto plan = make_plan(*parse_spec(spec), *parse_schedule(schedule), target);
+      if (!plan.ok()) continue;  // an instruction that the target does not have
+      compare(*plan);
+      if (HasFatalFailure()) return;
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, target.has_bulk_copies() ? 18 : 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, Nvrtc, testing::Values("sm_80", "sm_90+ptx80", "sm_100", "sm_100+ptx88"), [](const auto& test) {
   std::string name = test.param;
   std::replace(name.begin(), name.end(), '+', '_');
   return name;

@@ -53,7 +53,8 @@ TEST(Command, SaysItsVersion) {
 TEST(Command, HelpsOnEveryVerb) {
   const CommandResult all = Command().run({"--help"});
   EXPECT_EQ(all.exit_code, 0);
-  for (const char* verb : {"presets", "devices", "doctor", "generate", "explain", "tune", "run", "verify", "calibrate", "completion", "db"}) {
+  for (const char* verb :
+       {"presets", "devices", "doctor", "generate", "explain", "tune", "run", "verify", "calibrate", "completion", "db"}) {
     EXPECT_NE(all.out.find(verb), std::string::npos) << verb;
     const CommandResult help = Command().run({verb, "--help"});
     EXPECT_EQ(help.exit_code, 0);

@@ -211,9 +211,9 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads, 1)
   const int slot = threadIdx.x / kLanes;  // of this thread's part among those of the block
   const unsigned tile = blockIdx.x;
   const long long wanted_row = first_row(tile) + slot / kPartsPerTile;
-  const bool stores = wanted_row < rows;  // past the last row, it is computed again and not stored
   const long long row = wanted_row < rows ? wanted_row : rows - 1;
   const int part = tile % kTilesPerRow * kPartsPerTile + slot % kPartsPerTile;
+  const bool stores = wanted_row < rows;  // the last row stands in for those past it, and is stored once
   const bf16* const gamma_part = gamma_ptr + part * kPartElements;
   const bf16* const x_part = x_ptr + row * x_stride + part * kPartElements;
   bf16* const y_part = y_ptr + row * y_stride + part * kPartElements;

@@ -270,8 +270,8 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads, 1)
   const bf16* const beta_part = beta_ptr + part * kPartElements;
   const unsigned tile = blockIdx.x;
   const long long wanted_row = first_row(tile) + slot / kPartsPerTile;
-  const bool stores = wanted_row < rows;  // past the last row, it is computed again and not stored
   const long long row = wanted_row < rows ? wanted_row : rows - 1;
+  const bool stores = wanted_row < rows;  // the last row stands in for those past it, and is stored once
   const bf16* const x_part = x_ptr + row * x_stride + part * kPartElements;
   const bf16* const residual_part = residual_ptr + row * residual_stride + part * kPartElements;
   bf16* const y_part = y_ptr + row * y_stride + part * kPartElements;

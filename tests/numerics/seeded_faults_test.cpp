@@ -86,7 +86,7 @@ TEST_F(SeededFaults, AnotherNumberOfBytesThanIsCopied) {
 }
 
 TEST_F(SeededFaults, AStageThatIsFilledWhileItIsRead) {
-  generate("lanes=128,vector=8,staging=bulk,grid=persistent");
+  generate("lanes=64,vector=8,staging=bulk,residency=shared,grid=persistent");
   // The barrier ahead of the next copy; those of the sums stand behind it.
   const std::size_t tile = whole_.bytes.find("%tile\n"), at = whole_.bytes.find("bar.sync", tile);
   ASSERT_NE(at, std::string::npos);

@@ -61,6 +61,10 @@ std::vector<Plan> sampled_plans(const Target& target, std::size_t count) {
   const GridForm grids[] = {GridForm::once, GridForm::persistent};
   const WeightLoad loads[] = {WeightLoad::after, WeightLoad::before};
   const int accesses[] = {2, 8, 16, 16, target.max_access_bytes()};
+  const int clusters[] = {1, 1, 1, 2, 8, 16}, stages[] = {0, 2, 3};
+  const Staging stagings[] = {Staging::none, Staging::none, Staging::async, Staging::bulk};
+  const CacheUse caches[] = {CacheUse::plain, CacheUse::plain, CacheUse::stream};
+  const LaunchForm launches[] = {LaunchForm::plain, LaunchForm::plain, LaunchForm::dependent, LaunchForm::weights_ahead};
   std::vector<Plan> plans;
   std::set<std::string> names;
   while (plans.size() < count) {
@@ -72,6 +76,11 @@ std::vector<Plan> sampled_plans(const Target& target, std::size_t count) {
     s.grid = pick(grids);
     s.weights = pick(loads);
     s.access_bytes = pick(accesses);
+    s.cluster = target.has_clusters() ? pick(clusters) : 1;
+    s.staging = pick(stagings);
+    s.stages = pick(stages);
+    s.cache = pick(caches);
+    s.launch = target.has_dependent_launch() ? pick(launches) : LaunchForm::plain;
     const Result<Plan> plan = make_plan(*parse_spec(pick(specs)), s, target);
     if (plan.ok() && names.insert(entry_name(*plan)).second) plans.push_back(*plan);
   }

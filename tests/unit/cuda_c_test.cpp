@@ -53,7 +53,8 @@ TEST(Template, EverySlotIsInTheReadme) {
   for (const cuda_c::Template& part : cuda_c::templates()) {
     EXPECT_TRUE(contains(readme.str(), "`" + std::string(part.name) + ".cu`")) << "`" + std::string(part.name) + ".cu`";
     for (std::size_t at = part.text.find("{{"); at != std::string_view::npos; at = part.text.find("{{", at + 2))
-      EXPECT_TRUE(contains(readme.str(), "`" + std::string(part.text.substr(at + 2, part.text.find("}}", at) - at - 2)) + "`")) << "`" + std::string(part.text.substr(at + 2, part.text.find("}}", at) - at - 2)) + "`";
+      EXPECT_TRUE(contains(readme.str(), "`" + std::string(part.text.substr(at + 2, part.text.find("}}", at) - at - 2)) + "`"))
+          << "`" + std::string(part.text.substr(at + 2, part.text.find("}}", at) - at - 2)) + "`";
   }
 }
 
@@ -69,8 +70,9 @@ TEST(CudaSource, SaysTheFormulaInItsOwnWords) {
   const auto text = render_cuda(plan_of("width=768,head_size=256,residual=add:f32,gate=seednorm,weight_offset=1", "", "sm_90"));
   ASSERT_TRUE(text.ok()) << text.error().message;
   for (const char* line :
-       {"//   u              f32(x + residual), stored as residual_out", "//   y              u * inv_rms * (1 + gamma + s * alpha)",
-        "u[i] = __fadd_rn(x[i], residual[i]);  // u = x + residual", "sum_sq = __fmaf_rn(u[i], u[i], sum_sq);  // sum_sq += u * u",
+       {"//   u              f32(x + residual), stored as residual_out",
+        "//   y              u * inv_rms * (1 + gamma + s * alpha)", "u[i] = __fadd_rn(x[i], residual[i]);  // u = x + residual",
+        "sum_sq = __fmaf_rn(u[i], u[i], sum_sq);  // sum_sq += u * u",
         "const float inv_rms = rsqrtf(mean_sq);  // inv_rms = 1 / sqrt(mean_sq)", "y[i] = __fmul_rn(n, gain);  // y = n * gain",
         "sum_sq = warp_sum<"})
     EXPECT_TRUE(contains(*text, line)) << line;

@@ -163,7 +163,7 @@ TEST_P(Assembly, SchedulesOfAllKindsAssemble) {
 
 std::vector<Target> assembled_targets() {
   std::vector<Target> targets = gpu_targets();
-  for (const char* newer : {"sm_100+ptx88", "sm_120+ptx90"}) targets.push_back(*parse_target(newer));
+  for (const char* newer : {"sm_80+ptx74", "sm_90+ptx80", "sm_100+ptx88", "sm_120+ptx90"}) targets.push_back(*parse_target(newer));
   return targets;
 }
 
@@ -248,6 +248,70 @@ TEST_P(Structure, ReloadReadsAgain) {
   const PtxText ptx = text_of(plan_of("width=65536,head_size=65536", GetParam(), "lanes=512,vector=8,block=512,residency=reload"));
   EXPECT_EQ(ptx.count("ld.global.v4.b32"), 8);  // four chunks at a time, in two loops
   EXPECT_EQ(ptx.count("bra"), 2 + 2);           // and around the publishing of sums, and for threads that do not store
+}
+
+TEST(Movement, ClustersMeetOnceForEachSum) {
+  const std::string ptx = compile(plan_of("width=8192,head_size=8192", 90, "lanes=256,vector=8,cluster=4"));
+  EXPECT_NE(ptx.find(".reqnctapercluster 4, 1, 1"), std::string::npos);
+  const PtxText text(ptx);
+  EXPECT_EQ(text.count("barrier.cluster.arrive"), 2);
+  EXPECT_EQ(text.count("barrier.cluster.wait"), 2);
+  EXPECT_EQ(text.count("st.shared::cluster"), 1);
+  EXPECT_EQ(text.count("bar.sync"), 1);
+  EXPECT_LT(ptx.find("barrier.cluster.arrive"), ptx.find("ld.global.v4"));  // early: its wait is short
+}
+
+TEST(Movement, AThreadCopiesWhatItReads) {
+  const std::string ptx = compile(
+      plan_of("width=4096,head_size=4096,residual=add:bf16", 80, "lanes=256,vector=8,staging=async,grid=persistent,stages=3"));
+  const PtxText text(ptx);
+  EXPECT_EQ(text.count("cp.async.cg.shared.global"), 3 * 2 * 2);  // two tiles ahead of the loop, one in it; two chunks, two tensors
+  EXPECT_NE(ptx.find("cp.async.wait_group 2;"), std::string::npos);
+  EXPECT_EQ(text.count("ld.shared.v4"), 2 * 2);
+  EXPECT_EQ(text.count("bar.sync"), 2);  // of the sum alone
+}
+
+TEST(Movement, OneThreadAPartAsksTheCopyEngine) {
+  const std::string schedule = "lanes=256,vector=8,staging=bulk,residency=shared";
+  const KernelSpec spec = *parse_spec("width=16384,head_size=16384,residual=add:bf16");
+  const PtxText text = text_of(*make_plan(spec, *parse_schedule(schedule), *parse_target("sm_90+ptx80")));
+  EXPECT_EQ(text.count("cp.async.bulk.shared::cluster.global"), 2);
+  EXPECT_EQ(text.count("mbarrier.arrive.expect_tx"), 1);
+  EXPECT_EQ(text.count("mbarrier.try_wait.parity"), 1);
+  EXPECT_EQ(text.count("fence.proxy.async"), 1);
+  EXPECT_EQ(text.count("ld.global.v4"), 0);
+}
+
+TEST(Movement, CachesAreToldOfEveryRowAndWeight) {
+  const KernelSpec spec = *parse_spec("width=4096,head_size=256");
+  const PtxText text = text_of(*make_plan(spec, *parse_schedule("lanes=32,vector=8,cache=stream"), *parse_target("sm_80+ptx74")));
+  EXPECT_EQ(text.count("createpolicy.fractional.L2::evict_first"), 1);
+  EXPECT_EQ(text.count("createpolicy.fractional.L2::evict_last"), 1);
+  EXPECT_EQ(text.count("ld.global.L1::no_allocate.L2::cache_hint.v4.b32"), 1);
+  EXPECT_EQ(text.count("ld.global.nc.L2::cache_hint.v4.b32"), 1);
+  EXPECT_EQ(text.count("st.global.L2::cache_hint.v4.b32"), 1);
+  EXPECT_EQ(text.count("ld.global") + text.count("st.global"), 3);
+}
+
+// Nothing is read ahead of the wait, nor through the read-only cache; with weights ahead, they alone.
+TEST(Movement, DependentKernelsWaitBeforeTheyRead) {
+  const auto ptx_of = [](const char* schedule) {
+    return compile(plan_of("width=4096,head_size=256,residual=add:bf16,gate=seednorm", 90, schedule));
+  };
+  for (const char* schedule : {"lanes=32,vector=8,launch=dependent", "lanes=32,vector=8,launch=dependent,weights=before",
+                               "lanes=32,vector=8,launch=dependent,groups=16,grid=persistent,weights=before"}) {
+    const std::string ptx = ptx_of(schedule);
+    EXPECT_EQ(PtxText(ptx).count("ld.global.nc"), 0) << schedule;
+    EXPECT_LT(ptx.find("griddepcontrol.wait"), ptx.find("ld.global")) << schedule;
+    EXPECT_LT(ptx.find("griddepcontrol.wait"), ptx.find("griddepcontrol.launch_dependents")) << schedule;
+  }
+  for (const char* schedule : {"lanes=32,vector=8,launch=weights_ahead,weights=before",
+                               "lanes=32,vector=8,launch=weights_ahead,groups=16,grid=persistent,weights=before"}) {
+    const std::string ptx = ptx_of(schedule);
+    const std::string ahead = ptx.substr(0, ptx.find("griddepcontrol.wait"));
+    EXPECT_GE(PtxText(ahead).count("ld.global.nc"), 2) << schedule;
+    EXPECT_EQ(PtxText(ahead).count("ld.global"), PtxText(ahead).count("ld.global.nc")) << schedule;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Structure, testing::Values(80, 90),

@@ -58,7 +58,7 @@ class RuntimeTest : public ::testing::Test {
     record.spec = plan->spec;
     record.rows = kRows;
     record.schedule = plan->schedule;
-    record.kernel = *database_.store_kernel(*artifact);
+    record.kernel = *database_.store_kernel(*artifact, "");
     backend.compilations = 0;
     database_.record = record;
   }

@@ -118,7 +118,7 @@ llvm::Value* compute(llvm::IRBuilder<>& ir, const Instruction& instruction, cons
     case Op::div:
       return ir.CreateFDiv(a[0], a[1], instruction.name);
     case Op::fma:
-      return ir.CreateIntrinsic(llvm::Intrinsic::fma, {a[0]->getType()}, {a[0], a[1], a[2]}, nullptr, instruction.name);
+      return ir.CreateIntrinsic(llvm::Intrinsic::fma, {ir.getFloatTy()}, {a[0], a[1], a[2]}, nullptr, instruction.name);
     case Op::abs:
       return ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a[0], nullptr, instruction.name);
     case Op::clamp:

@@ -58,6 +58,11 @@ class Lowering {
   // Asks for another tile and waits for this one.
   void turn_stages(const Turn& turn);
   void finish_turn(Turn& turn, llvm::Value* stride);
+  // Whether all threads of the block meet in a sum once they have read the tile.
+  bool meets_after_reading() const {
+    const GpuPlan& shape = plan_.gpu();
+    return plan_.gpu_schedule().residency == Residency::registers && (shape.over_part.partials > 1 || shape.cluster > 1);
+  }
 
   llvm::BasicBlock* new_block(const std::string& name) { return llvm::BasicBlock::Create(ir_.getContext(), name, &kernel_); }
   // In a block made earlier, to which control comes last.
@@ -133,7 +138,7 @@ void Lowering::fill_stages(llvm::Value* first, llvm::Value* stride) {
 // The stage before this tile's is the one that the last tile was read from.
 void Lowering::turn_stages(const Turn& turn) {
   const int stages = plan_.gpu().stages;
-  if (plan_.gpu_schedule().staging == Staging::bulk) meet_in_block(ir_);  // all have read that tile
+  if (plan_.gpu_schedule().staging == Staging::bulk && !meets_after_reading()) meet_in_block(ir_);
   when(ir_, is_there(turn.ahead), "ask", [&] {
     llvm::Value* is_first = ir_.CreateICmpEQ(turn.stage, i32(0));
     copy_tile(turn.ahead, ir_.CreateSelect(is_first, i32(stages - 1), ir_.CreateSub(turn.stage, i32(1))));

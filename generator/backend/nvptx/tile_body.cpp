@@ -35,11 +35,6 @@ Dtype kept_dtype(const Instruction& instruction) {
   return instruction.op == Op::load || instruction.op == Op::round_to ? instruction.dtype : Dtype::f32;
 }
 
-// Operations that some targets do on two numbers at once, each as alone.
-bool works_on_pairs(const Plan& plan, Op op) {
-  return plan.target.has_packed_f32() && plan.gpu().vector_elements > 1 && (op == Op::add || op == Op::mul || op == Op::fma);
-}
-
 }  // namespace
 
 Program form_of(const Plan& plan, const Program& program) {
@@ -121,13 +116,6 @@ void TileBody::lower_load(ValueId id, const Chunk& chunk, std::size_t slot) {
   elements_[slot][id] = memory_.unpack(operand, fetched);
 }
 
-llvm::Value* TileBody::pair_argument(ValueId id, std::size_t slot, std::size_t element) const {
-  if (id == kNoValue) return nullptr;
-  llvm::Value* pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(ir_.getFloatTy(), 2));
-  for (std::size_t i = 0; i < 2; ++i) pair = ir_.CreateInsertElement(pair, argument(id, slot, element + i), std::uint64_t{i});
-  return pair;
-}
-
 void TileBody::lower_element(ValueId id, std::size_t slot) {
   const Instruction& instruction = at(id);
   if (instruction.op == Op::round_to) {
@@ -135,15 +123,10 @@ void TileBody::lower_element(ValueId id, std::size_t slot) {
     return;
   }
   Elements result;
-  const std::size_t step = works_on_pairs(plan_, instruction.op) ? 2 : 1;
-  for (std::size_t element = 0; element < static_cast<std::size_t>(plan_.gpu().vector_elements); element += step) {
+  for (std::size_t element = 0; element < static_cast<std::size_t>(plan_.gpu().vector_elements); ++element) {
     std::array<llvm::Value*, 3> arguments{};
-    for (std::size_t i = 0; i < 3; ++i)
-      arguments[i] =
-          step == 2 ? pair_argument(instruction.arguments[i], slot, element) : argument(instruction.arguments[i], slot, element);
-    llvm::Value* value = compute(ir_, instruction, arguments);
-    if (step == 1) result.values.push_back(value);
-    for (std::size_t i = 0; step == 2 && i < 2; ++i) result.values.push_back(ir_.CreateExtractElement(value, std::uint64_t{i}));
+    for (std::size_t i = 0; i < 3; ++i) arguments[i] = argument(instruction.arguments[i], slot, element);
+    result.values.push_back(compute(ir_, instruction, arguments));
   }
   elements_[slot][id] = result;
 }

@@ -57,8 +57,6 @@ class TileBody {
   Result<void> finish_sums(const program::Step& step);
 
   llvm::Value* argument(program::ValueId id, std::size_t slot, std::size_t element) const;
-  // Of two neighbours, as a pair.
-  llvm::Value* pair_argument(program::ValueId id, std::size_t slot, std::size_t element) const;
   Elements elements_of(program::ValueId id, std::size_t slot) const;
   llvm::BasicBlock* new_block(const std::string& name) { return llvm::BasicBlock::Create(ir_.getContext(), name, &kernel_); }
 
