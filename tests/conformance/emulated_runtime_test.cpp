@@ -95,7 +95,7 @@ class Capture {
   }
 
  private:
-  static constexpr int kDevice = 1;  // the h200
+  static constexpr int kDevice = 3;  // h200, the fourth of the models
   void *context_ = nullptr, *stream_ = nullptr, *graph_ = nullptr;
 };
 
