@@ -107,7 +107,8 @@ TEST_F(ModelCommand, ExplainBreaksAPredictionDown) {
 
 TEST_F(ModelCommand, DevicesListTheModelsAsSuch) {
   std::map<std::string, std::string> kinds;
-  for (const json& device : answer({"devices"})["devices"]) kinds[device["id"]] = device["kind"];
+  const json document = answer({"devices"});
+  for (const json& device : document["devices"]) kinds[device["id"]] = device["kind"];
   for (const GpuModel& model : gpu_models()) EXPECT_EQ(kinds["model:" + model.slug], "model");
 }
 

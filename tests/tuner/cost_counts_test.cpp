@@ -39,12 +39,20 @@ std::vector<KernelSpec> preset_specs() {
   return specs;
 }
 
+// Staging, clusters and hints to the caches are outside of what the counts promise (docs/cost-model.md).
+bool is_counted(const Plan& plan) {
+  const GpuSchedule& s = plan.gpu_schedule();
+  return s.staging == Staging::none && s.cluster == 1 && s.cache == CacheUse::plain;
+}
+
 std::vector<Plan> sampled_plans(const KernelSpec& spec, const Target& target, Random& random) {
-  const SearchSpace space = *build_search_space(spec, target);
+  SearchSpace space = *build_search_space(spec, target);
+  std::erase_if(space.plans, [](const Plan& plan) { return !is_counted(plan); });
   std::vector<Plan> plans = {space.plans.front()};
   for (int i = 0; i < kSchedules; ++i) {
     const Plan& plan = space.plans[random.below(space.plans.size())];
-    const std::vector<Plan> refined = refine(plan);
+    std::vector<Plan> refined = refine(plan);
+    std::erase_if(refined, [](const Plan& refinement) { return !is_counted(refinement); });
     plans.push_back(refined.empty() || i == 0 ? plan : refined[random.below(refined.size())]);
   }
   return plans;
