@@ -98,11 +98,12 @@ TEST_P(Nvrtc, GivesTheBitsOfLlvmForClustersStagesAndHints) {
   EXPECT_EQ(compared, target.has_bulk_copies() ? 18 : 6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, Nvrtc, testing::Values("sm_80", "sm_90+ptx80", "sm_100", "sm_100+ptx88"), [](const auto& test) {
-  std::string name = test.param;
-  std::replace(name.begin(), name.end(), '+', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Architectures, Nvrtc, testing::Values("sm_80", "sm_90+ptx80", "sm_100", "sm_100+ptx88"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '+', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace headnorm::test
