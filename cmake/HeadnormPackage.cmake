@@ -15,9 +15,8 @@ endif()
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libsodium-dev, llvm-22-dev")  # to link the static C++ libraries
-# Other packages that link libheadnorm learn from `shlibs` what they depend on; `triggers` has the loader's cache renewed.
+# Other packages that link libheadnorm learn from `shlibs` what they depend on.
 configure_file(cmake/debian/shlibs.in debian/shlibs @ONLY)
-configure_file(cmake/debian/triggers debian/triggers COPYONLY)
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_BINARY_DIR}/debian/shlibs ${CMAKE_CURRENT_BINARY_DIR}/debian/triggers)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_BINARY_DIR}/debian/shlibs)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 include(CPack)

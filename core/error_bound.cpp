@@ -72,7 +72,10 @@ class RowBound {
     bound_heads();
     if (spec_.has_gate()) bound_s();
     errors_.y.resize(size(spec_.width));
-    if (spec_.rounding == Rounding::llama) errors_.y_step.resize(size(spec_.width));
+    if (spec_.rounding == Rounding::llama) {
+      errors_.y_step.resize(size(spec_.width));
+      errors_.y_near.resize(size(spec_.width));
+    }
     for (std::int64_t i = 0; i < spec_.width; ++i) errors_.y[size(i)] = bound_y(i);
     return std::move(errors_);
   }
@@ -247,8 +250,7 @@ class RowBound {
 
   // What a number within `error` of `exact` is cast to: one value, or either neighbour of a tie. A wider interval is all an error.
   Cast bound_cast(double exact, double error) const {
-    // What is cast is an f32 number: where that rounding makes a tie of `exact`, its neighbour may be the one that is not nearest.
-    const double n = round_to_dtype(round_to_dtype(exact, Dtype::f32), spec_.x_dtype);
+    const double n = round_to_dtype(exact, spec_.x_dtype);
     const StoredRange range = stored_range(exact, error, spec_.x_dtype);
     const double other = range.low != n ? range.low : range.high;
     const double middle = round_to_dtype((n + other) / 2, spec_.x_dtype);
@@ -270,7 +272,10 @@ class RowBound {
   double bound_y(std::int64_t i) {
     const auto [n, other] = bound_n(i);
     const Bounded gain = spec_.has_gamma() || spec_.has_gate() ? bound_gain(i) : Bounded{1, 0};
-    if (std::fabs(other - n.value) > 0) errors_.y_step[size(i)] = (other - n.value) * gain.value;
+    if (std::fabs(other - n.value) > 0) {
+      errors_.y_step[size(i)] = (other - n.value) * gain.value;
+      errors_.y_near[size(i)] = n.value * gain.value;
+    }
     if (!spec_.has_gamma() && !spec_.has_gate()) return n.error;
     if (std::isinf(n.error) || std::fabs(gain.value) + gain.error > kLargest) return kInfinity;
     const double largest = std::max(std::fabs(n.value), std::fabs(other));
@@ -345,7 +350,8 @@ bool is_within_bound(double stored, double exact, double error, Dtype dtype) {
 
 bool is_right_y(double stored, double exact, const RowErrors& errors, std::size_t i, Dtype dtype) {
   if (is_within_bound(stored, exact, errors.y[i], dtype)) return true;
-  return errors.step(i) != 0 && is_within_bound(stored, exact + errors.step(i), errors.y[i], dtype);
+  const double step = errors.step_from(exact, i);
+  return step != 0 && is_within_bound(stored, exact + step, errors.y[i], dtype);
 }
 
 }  // namespace headnorm

@@ -31,7 +31,15 @@ struct RowErrors {
   // [D] with rounding llama, else empty: where a tie of the inner cast lies within the error, what y is more for the neighbour on
   // its other side; y is then right within the error of either. 0 where there is no such tie.
   std::vector<double> y_step;
-  double step(std::size_t i) const { return y_step.empty() ? 0 : y_step[i]; }
+  // [D] likewise: y of the side that y_step leads away from.
+  std::vector<double> y_near;
+  // What leads from `exact`, which may be on either side, to the other: 0 where there is no tie.
+  double step_from(double exact, std::size_t i) const {
+    if (y_step.empty()) return 0;
+    const double from_near = exact > y_near[i] ? exact - y_near[i] : y_near[i] - exact;
+    const double half_step = (y_step[i] < 0 ? -y_step[i] : y_step[i]) / 2;
+    return from_near <= half_step ? y_step[i] : -y_step[i];
+  }
 };
 RowErrors bound_errors(const KernelSpec& spec, const Arithmetic& arithmetic, const RowValues& inputs);
 

@@ -21,6 +21,30 @@ constexpr DeviceModel kModels[] = {
      kBlock,      1,
      1,           4096,
      kPtxVersion},
+    {"rtx3090",  "NVIDIA GeForce RTX 3090 (emulated)",
+     86,         82,
+     24 * kGiga, 6 * kMega,
+     1695000,    9751000,
+     384,        48 * kKilo,
+     99 * kKilo, 100 * kKilo,
+     kKilo,      1024,
+     1536,       16,
+     65536,      kGrid,
+     kBlock,     1,
+     1,          4096,
+     kPtxVersion},
+    {"l40s",     "NVIDIA L40S (emulated)",
+     89,         142,
+     48 * kGiga, 96 * kMega,
+     2520000,    9001000,
+     384,        48 * kKilo,
+     99 * kKilo, 100 * kKilo,
+     kKilo,      1024,
+     1536,       24,
+     65536,      kGrid,
+     kBlock,     1,
+     1,          4096,
+     kPtxVersion},
     {"h200",      "NVIDIA H200 (emulated)",
      90,          132,
      141 * kGiga, 50 * kMega,
@@ -58,7 +82,7 @@ constexpr DeviceModel kModels[] = {
      8,          32764,
      kPtxVersion},
 };
-constexpr Model kAll[] = {Model::a100, Model::h200, Model::b200, Model::rtx5090};
+constexpr Model kAll[] = {Model::a100, Model::rtx3090, Model::l40s, Model::h200, Model::b200, Model::rtx5090};
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 
 namespace headnorm::emulator {
 
-enum class Model : std::uint8_t { a100, h200, b200, rtx5090 };
+enum class Model : std::uint8_t { a100, rtx3090, l40s, h200, b200, rtx5090 };
 
 struct DeviceModel {
   const char* slug;  // "h200"

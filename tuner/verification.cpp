@@ -14,7 +14,7 @@ const std::vector<Verifier::OutputRanges>& Verifier::ranges_for(const Plan& plan
   const Arithmetic arithmetic = arithmetic_of(plan);
   std::vector<OutputRanges>& rows = ranges_[{arithmetic.head_additions, arithmetic.seed_additions, arithmetic.rsqrt_error}];
   if (!rows.empty()) return rows;
-  const auto ranges_of = [](const std::vector<double>& exact, const std::vector<double>& error, const std::vector<double>& step,
+  const auto ranges_of = [](const std::vector<double>& exact, const std::vector<double>& error, const RowErrors* casts,
                             Dtype dtype) {
     Ranges ranges;
     for (std::size_t i = 0; i < exact.size(); ++i) {
@@ -22,8 +22,8 @@ const std::vector<Verifier::OutputRanges>& Verifier::ranges_for(const Plan& plan
       if (std::isinf(error[i])) range = {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
       ranges.low.push_back(static_cast<float>(range.low));
       ranges.high.push_back(static_cast<float>(range.high));
-      if (step.empty()) continue;
-      const StoredRange other = stored_range(exact[i] + step[i], error[i], dtype);
+      if (casts == nullptr || casts->y_step.empty()) continue;
+      const StoredRange other = stored_range(exact[i] + casts->step_from(exact[i], i), error[i], dtype);
       ranges.other_low.push_back(static_cast<float>(other.low));
       ranges.other_high.push_back(static_cast<float>(other.high));
     }
@@ -32,8 +32,8 @@ const std::vector<Verifier::OutputRanges>& Verifier::ranges_for(const Plan& plan
   for (std::int64_t row = 0; row < data_->row_count(); ++row) {
     const RowErrors errors = bound_errors(spec_, arithmetic, data_->row(row));
     const ReferenceRow& exact = reference_row(row);
-    rows.push_back({ranges_of(exact.y, errors.y, errors.y_step, spec_.y_dtype),
-                    ranges_of(exact.residual_out, errors.residual_out, {}, spec_.residual_dtype)});
+    rows.push_back({ranges_of(exact.y, errors.y, &errors, spec_.y_dtype),
+                    ranges_of(exact.residual_out, errors.residual_out, nullptr, spec_.residual_dtype)});
   }
   return rows;
 }

@@ -46,11 +46,11 @@ RecordFiles::Stamp RecordFiles::make_stamp(const struct stat& facts) {
   return stamp;
 }
 
-RecordFiles::File RecordFiles::read(const std::string& name, const Stamp& stamp) const {
+std::optional<RecordFiles::File> RecordFiles::read(const std::string& name, const Stamp& stamp) const {
   Result<std::optional<Record>> record = read_record_file(records_, name);
-  if (!record.ok()) return {stamp, nullptr, record.error().message};
-  if (!record->has_value()) return {stamp, nullptr, "disappeared while it was read"};
-  return {stamp, std::make_shared<const Record>(std::move(**record)), ""};
+  if (!record.ok()) return File{stamp, nullptr, record.error().message};
+  if (!record->has_value()) return std::nullopt;
+  return File{stamp, std::make_shared<const Record>(std::move(**record)), ""};
 }
 
 Result<bool> RecordFiles::refresh() {
@@ -58,7 +58,7 @@ Result<bool> RecordFiles::refresh() {
   if (::fstat(records_.descriptor(), &facts) != 0)
     return environment_error(fmt::format("cannot examine '{}': {}", records_.path().string(), errno_text(errno)),
                              "name another database with --db");
-  const Stamp stamp = make_stamp(facts);
+  Stamp stamp = make_stamp(facts);
   if (stamp_.still_true(stamp)) return false;
 
   HEADNORM_TRY(const std::vector<std::string> names, records_.names());
@@ -73,8 +73,13 @@ Result<bool> RecordFiles::refresh() {
       files.insert(files_.extract(known));
       continue;
     }
+    std::optional<File> file = read(name, file_stamp);
+    if (!file.has_value()) {  // removed since, or, on a network file system, not to be seen yet: looked for again next time
+      stamp.settled = false;
+      continue;
+    }
     changed = true;
-    files.emplace(name, read(name, file_stamp));
+    files.emplace(name, *std::move(file));
   }
   changed = changed || !files_.empty();  // what is left there was removed
   files_ = std::move(files);

@@ -47,7 +47,7 @@ class RecordFiles {
     std::string reason;
   };
   static Stamp make_stamp(const struct stat& facts);
-  File read(const std::string& name, const Stamp& stamp) const;
+  std::optional<File> read(const std::string& name, const Stamp& stamp) const;  // none if there is no such file
 
   const Directory& records_;
   Stamp stamp_;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "runtime/c_api/headnorm_c.h"
@@ -65,7 +66,7 @@ TEST_F(Full, CompilesForAGpu) {
   ASSERT_SUCCEEDS(headnorm_device_open("cuda:0", &options, &device));
   headnorm_device_info info = headnorm_device_info_init();
   ASSERT_SUCCEEDS(headnorm_device_get_info(device, &info));
-  EXPECT_STREQ(info.target, "sm_90");
+  EXPECT_TRUE(std::string(info.target).starts_with("sm_90")) << info.target;
   expect_right(device, nullptr);
   headnorm_device_release(device);
 }

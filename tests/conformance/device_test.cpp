@@ -39,6 +39,8 @@ const DeviceCase kDevices[] = {
     {"host_3_threads", [] { return make_host_device(3); }, host_plan, host_artifact},
 #ifdef HEADNORM_EMULATOR_DRIVER
     {"emulated_a100", [] { return fixtures::make_emulated_device("a100"); }, gpu_plan, generated_artifact},
+    {"emulated_rtx3090", [] { return fixtures::make_emulated_device("rtx3090"); }, gpu_plan, generated_artifact},
+    {"emulated_l40s", [] { return fixtures::make_emulated_device("l40s"); }, gpu_plan, generated_artifact},
     {"emulated_h200", [] { return fixtures::make_emulated_device("h200"); }, gpu_plan, generated_artifact},
     {"emulated_b200", [] { return fixtures::make_emulated_device("b200"); }, gpu_plan, generated_artifact},
     {"emulated_rtx5090", [] { return fixtures::make_emulated_device("rtx5090"); }, gpu_plan, generated_artifact},

@@ -95,7 +95,7 @@ class Capture {
   }
 
  private:
-  static constexpr int kDevice = 1;  // the h200
+  static constexpr int kDevice = 3;  // h200, the fourth of the models
   void *context_ = nullptr, *stream_ = nullptr, *graph_ = nullptr;
 };
 
@@ -280,7 +280,7 @@ TEST_F(EmulatedRuntime, XMayBeTheResidual) {
 
 // In any order of first use each device gets an image of its own, and gets it again without compiling.
 TEST_F(EmulatedRuntime, DevicesThatShareADatabaseHaveImagesOfTheirOwn) {
-  std::vector<std::string> order = {"a100", "b200", "h200", "rtx5090"};
+  std::vector<std::string> order = {"a100", "b200", "h200", "rtx5090", "rtx3090", "l40s"};
   std::vector<std::string> expected_targets;
   for (const std::string& model : order) expected_targets.push_back(to_text(emulated(model)->info().target));
   for (std::string& target : expected_targets) target = target.substr(0, target.find('+'));
@@ -309,9 +309,10 @@ TEST_F(EmulatedRuntime, ImagesRunOnLaterArchitecturesUnlessTheyAreOfOneAlone) {
   const struct {
     const char *model, *target;
     bool runs;
-  } kCases[] = {{"a100", "sm_80", true},   {"a100", "sm_86", false},   {"h200", "sm_86", true},    {"h200", "sm_90a", true},
-                {"b200", "sm_90a", false}, {"b200", "sm_100a", true},  {"rtx5090", "sm_90", true}, {"rtx5090", "sm_100a", false},
-                {"b200", "sm_120", false}, {"rtx5090", "sm_120", true}};
+  } kCases[] = {{"a100", "sm_80", true},     {"a100", "sm_86", false},    {"h200", "sm_86", true},    {"h200", "sm_90a", true},
+                {"b200", "sm_90a", false},   {"b200", "sm_100a", true},   {"rtx5090", "sm_90", true}, {"rtx5090", "sm_100a", false},
+                {"b200", "sm_120", false},   {"rtx5090", "sm_120", true}, {"rtx3090", "sm_86", true}, {"rtx3090", "sm_80", true},
+                {"rtx3090", "sm_89", false}, {"l40s", "sm_86", true},     {"l40s", "sm_90", false}};
   for (const auto& c : kCases) {
     const auto on = emulated(c.model);
     const Plan plan = *make_plan(spec_, tuned_schedule(on->info().target), *parse_target(c.target));

@@ -165,7 +165,8 @@ TEST_F(Completion, EveryEmitIsTakenForATargetOfItsKind) {
 
 TEST_F(Completion, EveryDeviceIsKnown) {
   const Words devices = proposals("headnorm verify --device=");
-  for (const char* name : {"host", "cuda:0", "emulator", "emulator:a100", "emulator:h200", "emulator:b200", "emulator:rtx5090"})
+  for (const char* name : {"host", "cuda:0", "emulator", "emulator:a100", "emulator:rtx3090", "emulator:l40s", "emulator:h200",
+                           "emulator:b200", "emulator:rtx5090"})
     EXPECT_TRUE(contains(devices, name)) << name;
   for (const std::string& device : devices) {
     const Words words = {"verify", "--width", "8", "--head-size", "8", "--rows", "1", "--device", device};

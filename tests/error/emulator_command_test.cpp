@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using Words = std::vector<std::string>;
 
-constexpr const char* kModels[] = {"a100", "h200", "b200", "rtx5090"};
+constexpr const char* kModels[] = {"a100", "rtx3090", "l40s", "h200", "b200", "rtx5090"};
 
 class EmulatorCommand : public ::testing::Test {
  protected:
@@ -69,7 +69,8 @@ TEST_F(EmulatorCommand, DevicesAndDoctorNameTheModels) {
     ids.insert(device["id"]);
     EXPECT_NE(device["name"].get<std::string>().find("(emulated)"), std::string::npos);
   }
-  EXPECT_EQ(ids, (std::set<std::string>{"emulator:a100", "emulator:b200", "emulator:h200", "emulator:rtx5090"}));
+  EXPECT_EQ(ids, (std::set<std::string>{"emulator:a100", "emulator:b200", "emulator:h200", "emulator:l40s", "emulator:rtx3090",
+                                        "emulator:rtx5090"}));
   const json checks = answer({"doctor"})["checks"];
   const auto found = std::ranges::find_if(checks, [](const json& check) { return check["name"] == "emulator"; });
   ASSERT_NE(found, checks.end());

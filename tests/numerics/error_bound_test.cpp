@@ -200,9 +200,14 @@ TEST(ErrorBound, AnInnerCastThroughF32FallsToEitherNeighbour) {
     values_of(inputs, Operand::gamma) = {1.25, 1.25};
     const double exact = reference_row(spec, inputs).y[0];
     const RowErrors errors = bound_errors(spec, arithmetic_on_v4(spec), inputs);
-    if (errors.step(0) == 0) continue;  // further from the tie than the error
-    for (double neighbour : {1.0, 1.0078125})
-      EXPECT_TRUE(is_right_y(1.25 * neighbour, exact, errors, 0, Dtype::f32)) << neighbour << " at step " << step;
+    if (errors.step_from(exact, 0) == 0) continue;  // further from the tie than the error
+    // Whichever of them the oracle took.
+    for (double taken : {exact, exact + errors.step_from(exact, 0)}) {
+      for (double neighbour : {1.0, 1.0078125})
+        EXPECT_TRUE(is_right_y(1.25 * neighbour, taken, errors, 0, Dtype::f32)) << neighbour << " at step " << step;
+      for (double next : {0.99609375, 1.015625})
+        EXPECT_FALSE(is_right_y(1.25 * next, taken, errors, 0, Dtype::f32)) << next << " at step " << step;
+    }
   }
   EXPECT_GE(twice_rounded, 1);
 }
@@ -223,11 +228,11 @@ TEST(ErrorBound, AnInnerCastAtATieFallsToEitherNeighbour) {
   values_of(inputs, Operand::gamma) = {1.25, 1.25};
   const double exact = reference_row(spec, inputs).y[0];
   const RowErrors errors = bound_errors(spec, arithmetic_on_v4(spec), inputs);
-  EXPECT_NE(errors.step(0), 0);
+  EXPECT_NE(errors.step_from(exact, 0), 0);
   for (double n : {1.0, 1.0078125}) EXPECT_TRUE(is_right_y(1.25 * n, exact, errors, 0, Dtype::f32)) << n;
   for (double n : {0.99609375, 1.001, 1.00390625, 1.007, 1.015625})
     EXPECT_FALSE(is_right_y(1.25 * n, exact, errors, 0, Dtype::f32)) << n;
-  EXPECT_EQ(errors.step(1), 0);
+  EXPECT_EQ(errors.step_from(reference_row(spec, inputs).y[1], 1), 0);
 }
 
 TEST(SeededRounding, ResidualRoundedOrNot) {

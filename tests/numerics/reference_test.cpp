@@ -19,7 +19,7 @@ constexpr Arithmetic kNoSums{.tanh_error = 3.3e-7};
 // Nothing is promised of infinite errors; a cast may fall to either neighbour of a tie.
 bool is_near(double difference, const RowErrors& errors, std::size_t i) {
   if (std::isinf(errors.y[i]) || std::fabs(difference) <= errors.y[i]) return true;
-  return std::fabs(difference - errors.step(i)) <= errors.y[i];
+  return std::fabs(std::fabs(difference) - std::fabs(errors.step_from(0, i))) <= errors.y[i];
 }
 
 void expect_equal_rows(const KernelSpec& spec, const RowValues& inputs, const std::string& where) {

@@ -57,7 +57,7 @@ ReferenceRow reference_row(const KernelSpec& spec, const RowValues& inputs) {
     const double inv_rms = inverse_rms(u, begin, head_size, spec.eps);
     for (std::size_t i = begin; i < begin + head_size; ++i) {
       n[i] = u[i] * inv_rms;
-      if (spec.rounding == Rounding::llama) n[i] = round_to_dtype(round_to_dtype(n[i], Dtype::f32), spec.x_dtype);
+      if (spec.rounding == Rounding::llama) n[i] = round_to_dtype(n[i], spec.x_dtype);
     }
   }
 
