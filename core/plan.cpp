@@ -308,6 +308,7 @@ Schedule unaligned_schedule(const Plan& plan) {
   if (gpu == nullptr) return schedule;
   gpu->access_bytes = 2;
   gpu->staging = Staging::none;  // whose copies ask for alignment
+  gpu->stages = 0;
   // What a stage holds as it stands in memory may take more as u of every thread.
   if (gpu->residency == Residency::shared && !make_plan(plan.spec, schedule, plan.target).ok()) gpu->residency = Residency::reload;
   return schedule;

@@ -284,22 +284,22 @@ TEST_F(CudaDeviceTest, ClustersAndDependentLaunchesAreAttributesOfTheLaunch) {
   };
   constexpr int kCluster = 4, kSerialization = 6, kLargeClusters = 14;
   EXPECT_TRUE(launch(plan_of("lanes=32")).attributes.empty());
-  const auto clusters = launch(plan_of("lanes=32,cluster=4"));
+  const auto clusters = launch(plan_of("lanes=32,rows=1,cluster=4"));
   EXPECT_EQ(clusters.grid, 40u);
   ASSERT_EQ(clusters.attributes.size(), 1u);
   EXPECT_EQ(clusters.attributes.at(kCluster).cluster.x, 4u);
   EXPECT_EQ(clusters.attributes.at(kCluster).cluster.y, 1u);
   EXPECT_FALSE(driver_->function_attributes.contains(kLargeClusters));
-  const auto all = launch(plan_of("lanes=32,vector=2,cluster=16,launch=dependent"));
+  const auto all = launch(plan_of("lanes=32,vector=2,rows=1,cluster=16,launch=dependent"));
   EXPECT_EQ(all.grid, 160u);
   EXPECT_EQ(all.attributes.at(kCluster).cluster.x, 16u);
   EXPECT_EQ(all.attributes.at(kSerialization).programmatic_stream_serialization, 1);
   EXPECT_EQ(driver_->function_attributes.at(kLargeClusters), 1);
   // Whole clusters, as many as the device holds at a time.
   driver_->occupancy_clusters = 3;
-  EXPECT_EQ(launch(plan_of("lanes=32,cluster=4,grid=persistent")).grid, 12u);
+  EXPECT_EQ(launch(plan_of("lanes=32,rows=1,cluster=4,grid=persistent")).grid, 12u);
   driver_->occupancy_clusters = 0;
-  const Plan plan = plan_of("lanes=32,cluster=4");
+  const Plan plan = plan_of("lanes=32,rows=1,cluster=4");
   const auto refused = device_->load(artifact_for(plan), plan);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("holds no cluster of 4 blocks"), std::string::npos) << refused.error().message;

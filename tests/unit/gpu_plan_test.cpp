@@ -212,7 +212,7 @@ TEST(GpuPlan, RefusesWithTheRule) {
 }
 
 TEST(GpuPlan, ClustersShareAPart) {
-  const auto plan = plan_of("width=4096,head_size=4096", "lanes=64,vector=8,cluster=4");
+  const auto plan = plan_of("width=4096,head_size=4096", "lanes=64,vector=8,rows=1,cluster=4");
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const GpuPlan& shape = plan->gpu();
   EXPECT_EQ(shape.part_lanes(), 256);
@@ -224,7 +224,7 @@ TEST(GpuPlan, ClustersShareAPart) {
 }
 
 TEST(GpuPlan, StagesHoldTilesAsTheyStandInMemory) {
-  const char* spec = "width=1152,head_size=288,residual=add:f32";
+  const char* spec = "width=864,head_size=288,residual=add:f32";
   const auto plan = plan_of(spec, "lanes=8,vector=8,groups=3,rows=1,staging=async,grid=persistent,stages=3");
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   // Four parts of room, three of them with parts of their own: five chunks of 64 elements each.
