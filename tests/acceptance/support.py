@@ -12,6 +12,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 FAKE = pathlib.Path(__file__).resolve().parent / "fake_headnorm.py"
 COMMAND = os.environ.get("HEADNORM_COMMAND", "")  # the real one
 EMULATOR = os.environ.get("HEADNORM_EMULATOR", "")  # the stand-in libcuda
+os.environ["HEADNORM_TABLES"] = str(ROOT / "none")  # default schedules, whatever the shipped tables say
 
 
 class ScratchTest(unittest.TestCase):

@@ -193,9 +193,9 @@ TEST_F(EmulatedRuntime, ANormThatMayStartEarlyWaitsForItsProducer) {
   KernelSpec spec = spec_;
   spec.eps = 0;
   const std::pair<const char*, int> kSchedules[] = {
-      {"lanes=32,vector=4,launch=dependent", 10000},
-      {"lanes=16,vector=4,cluster=2,staging=bulk,grid=persistent,launch=dependent", 2000},
-      {"lanes=32,vector=4,staging=async,grid=persistent,stages=3,cache=stream,launch=dependent", 2000}};
+      {"lanes=16,vector=4,launch=dependent", 10000},
+      {"lanes=8,vector=4,cluster=2,staging=bulk,grid=persistent,launch=dependent", 2000},
+      {"lanes=16,vector=4,staging=async,grid=persistent,stages=3,cache=stream,launch=dependent", 2000}};
   for (const auto& [schedule, times] : kSchedules) {
     SCOPED_TRACE(schedule);
     const auto plan = make_plan(spec, *parse_schedule(schedule), on->info().target);

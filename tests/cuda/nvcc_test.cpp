@@ -44,6 +44,11 @@ constexpr Case kCases[] = {
 // Those whose self-test runs: each kind of launch, in place, with rows that are kept and rounded otherwise.
 constexpr Case kLaunched[] = {kCases[0], kCases[3], kCases[4], kCases[7], kCases[9]};
 
+void PrintTo(const Case& test, std::ostream* out) { *out << test.spec << ' ' << test.schedule << ' ' << test.target; }
+
+// Its number, for names that are the same in every build.
+std::string case_name(const ::testing::TestParamInfo<Case>& test) { return fmt::to_string(test.index); }
+
 Result<Plan> plan_of(const Case& test) {
   return make_plan(*parse_spec(test.spec), *parse_schedule(test.schedule), *parse_target(test.target));
 }
@@ -137,9 +142,9 @@ TEST_P(NvccWrongKernel, IsSeenByItsSelfTest) {
   EXPECT_NE(log().find("FAIL"), std::string::npos) << log();
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Nvcc, ::testing::ValuesIn(kCases));
-INSTANTIATE_TEST_SUITE_P(Cases, NvccSelfTest, ::testing::ValuesIn(kLaunched));
-INSTANTIATE_TEST_SUITE_P(Cases, NvccWrongKernel, ::testing::Values(kCases[0]));
+INSTANTIATE_TEST_SUITE_P(Cases, Nvcc, ::testing::ValuesIn(kCases), case_name);
+INSTANTIATE_TEST_SUITE_P(Cases, NvccSelfTest, ::testing::ValuesIn(kLaunched), case_name);
+INSTANTIATE_TEST_SUITE_P(Cases, NvccWrongKernel, ::testing::Values(kCases[0]), case_name);
 
 TEST(NvccCases, HaveEveryTemplate) {
   std::string all;

@@ -366,7 +366,7 @@ TEST(Generate, EveryEmitGoesToStandardOutput) {
       {{"--target", "sm_90", "--emit", "asm"}, ".target sm_90"},
       {{"--target", "x86-64-v3", "--emit", "asm"}, "headnorm_w512"},
       {{"--target", "x86-64-v4", "--emit", "llvm"}, "define"},
-      {{"--target", "sm_90", "--emit", "cuda"}, "sum_sq += u * u"},
+      {{"--target", "sm_90", "--emit", "cuda"}, "sum_sq += x * x"},
       {{"--target", "sm_80", "--emit", "program"}, "reduce_dot head"},
       {{"--target", "x86-64", "--emit", "object"}, "\177ELF"},
       {{"--target", "aarch64", "--emit", "object"}, "\177ELF"},

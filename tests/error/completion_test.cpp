@@ -84,9 +84,9 @@ INSTANTIATE_TEST_SUITE_P(Every, CompletionOfShell, ::testing::Values("bash", "zs
 TEST_F(Completion, BashProposesWhatTheDefinitionsHold) {
   const Words verbs = proposals("headnorm ");
   for (const char* verb : {"presets", "explain", "run", "completion", "db"}) EXPECT_TRUE(contains(verbs, verb)) << verb;
-  EXPECT_EQ(proposals("headnorm exp"), Words{"explain"});
-  EXPECT_EQ(proposals("headnorm --json exp"), Words{"explain"});
-  EXPECT_EQ(proposals("headnorm db "), (Words{"list", "show", "check"}));
+  EXPECT_EQ(proposals("headnorm exp"), (Words{"explain", "export"}));
+  EXPECT_EQ(proposals("headnorm --json expl"), Words{"explain"});
+  EXPECT_EQ(proposals("headnorm db "), (Words{"list", "show", "check", "digest", "gc", "merge", "import", "diff"}));
   EXPECT_EQ(proposals("headnorm completion "), (Words{"bash", "zsh", "fish"}));
   EXPECT_EQ(proposals("headnorm explain --out"), Words{"--out-dtype"});
   EXPECT_EQ(proposals("headnorm explain --sigma "), (Words{"tanh", "sigmoid", "softsign", "hardtanh"}));
@@ -157,7 +157,7 @@ TEST_F(Completion, EveryEmitIsTakenForATargetOfItsKind) {
   const Words emits = proposals("headnorm generate --emit ");
   EXPECT_TRUE(contains(emits, "ptx") && contains(emits, "object"));
   for (const std::string& emit : emits) {
-    const std::string target = emit == "ptx" ? "sm_80" : "x86-64";
+    const std::string target = emit == "ptx" || emit == "cuda" ? "sm_80" : "x86-64";
     const CommandResult result = command_.run({"generate", "--width", "8", "--target", target, "--emit", emit});
     EXPECT_EQ(result.exit_code, 0) << emit << ": " << result.err;
   }

@@ -44,6 +44,7 @@ GpuSchedule random_schedule(Random& random, const Target& target) {
   s.access_bytes =
       pick<int>(random, {2, 4, 8, 16, target.max_access_bytes(), target.max_access_bytes(), target.max_access_bytes()});
   s.cluster = target.has_clusters() ? pick<int>(random, {1, 1, 1, 2, 4, 8, 16}) : 1;
+  if (s.cluster > 1) s.lanes = 1 << random() % 4;  // all lanes of a cluster have elements
   s.staging = pick<Staging>(random, {Staging::none, Staging::none, Staging::async, Staging::bulk});
   s.stages = pick<int>(random, {0, 0, 2, 3, 8});
   s.cache = pick<CacheUse>(random, {CacheUse::plain, CacheUse::plain, CacheUse::stream});
