@@ -285,6 +285,13 @@ void count_address(const Plan& plan, TileCounts& counts) {
         kLoopAddress + (2 * kTurnAddress + kTurnOperand * looped_operands(plan)) * static_cast<double>(turns(plan));
 }
 
+// From sm_100 on the compiler reads vectors of weights into 64-bit registers, and takes those apart where they are used.
+double weight_halves(const Plan& plan) {
+  if (plan.target.sm < 100 || plan.target.ptx < 86) return 0;
+  const double bytes = static_cast<double>(plan.gpu().chunks) * plan.gpu().vector_elements * size_bytes(plan.spec.weight_dtype);
+  return weights_by_element(plan) * bytes / 8;
+}
+
 void count_waits(const Plan& plan, Waits& waits) {
   const GpuPlan& shape = plan.gpu();
   const auto batches = static_cast<int>((shape.chunks + shape.unroll - 1) / shape.unroll);
@@ -310,7 +317,7 @@ TileCounts count_tile(const Plan& plan) {
   const double vector = plan.gpu().vector_elements;
   const double read = static_cast<double>(plan.gpu().chunks) * vector, written = written_chunks(plan) * vector;
   counts.tile.arithmetic = read * first.arithmetic + written * last.arithmetic;
-  counts.tile.conversion = read * first.conversion + written * last.conversion;
+  counts.tile.conversion = read * first.conversion + written * last.conversion + weight_halves(plan);
   count_reductions(plan, counts);
   count_memory(plan, counts);
   count_address(plan, counts);

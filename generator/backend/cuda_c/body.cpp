@@ -16,20 +16,9 @@ using program::ValueId;
 
 namespace {
 
-// Values of the first sweep, per element, that later ones use: u.
-std::vector<ValueId> kept_of_first_sweep(const Program& program) {
-  std::vector<ValueId> kept;
-  for (std::size_t sweep = 2; sweep < program.steps.size(); sweep += 2) {
-    for (ValueId id : program::kept_values(program, sweep)) {
-      if (id < program.steps[0].end && std::find(kept.begin(), kept.end(), id) == kept.end()) kept.push_back(id);
-    }
-  }
-  return kept;
-}
-
 Result<std::vector<ValueId>> find_waiting(const Plan& plan, const Program& program) {
   if (plan.gpu_schedule().residency != Residency::shared || plan.gpu().stages > 0) return std::vector<ValueId>{};
-  const std::vector<ValueId> waiting = kept_of_first_sweep(program);
+  const std::vector<ValueId> waiting = program::values_to_keep(program, 0);
   std::int64_t bytes = 0;
   for (ValueId id : waiting) {
     const program::Instruction& instruction = program.instructions[static_cast<std::size_t>(id)];
@@ -260,7 +249,7 @@ Program form_of(const Plan& plan, const Program& program) {
       break;
     case Residency::shared:
       if (plan.gpu().stages > 0) return program::rematerialise(program);  // x and residual are there still
-      return program::rematerialise(program, kept_of_first_sweep(program));
+      return program::rematerialise(program, program::values_to_keep(program, 0));
     case Residency::reload:
       return program::rematerialise(program);
   }

@@ -20,17 +20,6 @@ using program::ValueId;
 
 namespace {
 
-// Values of the first sweep, per element, that later ones use: u.
-std::vector<ValueId> kept_of_first_sweep(const Program& program) {
-  std::vector<ValueId> kept;
-  for (std::size_t sweep = 2; sweep < program.steps.size(); sweep += 2) {
-    for (ValueId id : program::kept_values(program, sweep)) {
-      if (id < program.steps[0].end && std::find(kept.begin(), kept.end(), id) == kept.end()) kept.push_back(id);
-    }
-  }
-  return kept;
-}
-
 Dtype kept_dtype(const Instruction& instruction) {
   return instruction.op == Op::load || instruction.op == Op::round_to ? instruction.dtype : Dtype::f32;
 }
@@ -43,7 +32,7 @@ Program form_of(const Plan& plan, const Program& program) {
       break;
     case Residency::shared:
       if (plan.gpu().stages > 0) return program::rematerialise(program);  // x and residual are there still
-      return program::rematerialise(program, kept_of_first_sweep(program));
+      return program::rematerialise(program, program::values_to_keep(program, 0));
     case Residency::reload:
       return program::rematerialise(program);
   }
