@@ -175,6 +175,22 @@ TEST(InsertOnlyMap, KeysOfOneHashAreToldApart) {
   EXPECT_EQ(map.find(100), nullptr);
 }
 
+// A place that was free when a reader looked at it may be taken by another key in the next moment.
+TEST(InsertOnlyMap, AKeyThatIsNotThereIsNotFoundWhileOthersAreAdded) {
+  for (int round = 0; round < 20; ++round) {
+    InsertOnlyMap<int, int, SameHash> map;
+    std::atomic<bool> done = false;
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 2; ++i)
+      readers.emplace_back([&] {
+        while (!done) ASSERT_EQ(map.find(-1), nullptr);
+      });
+    for (int i = 0; i < 500; ++i) map.insert(i, i, 1000);
+    done = true;
+    for (std::thread& reader : readers) reader.join();
+  }
+}
+
 TEST(InsertOnlyMap, StopsAtItsLimit) {
   InsertOnlyMap<int, int, std::hash<int>> map;
   EXPECT_NE(map.insert(1, 1, 2), nullptr);
