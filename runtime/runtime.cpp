@@ -135,7 +135,7 @@ struct Runtime::State {
   // The kernel that serves these tensors; rows > 0.
   Result<EntryPointer> get_for(const KernelSpec& spec, const LaunchArguments& arguments, Reach reach) {
     HEADNORM_TRY(EntryPointer entry, get({spec, arguments.rows, Alignment::planned}, arguments.stream, reach));
-    if (satisfies_alignment(entry->kernel->plan(), arguments)) return entry;
+    if (entry->kernel->takes_alignment_of(arguments)) return entry;
     return get({spec, arguments.rows, Alignment::any}, arguments.stream, reach);
   }
 
