@@ -172,8 +172,12 @@ struct Runtime::State {
     if (const auto plain = load(spec, default_report(spec), planned->stored_by, Reach::anywhere); plain.ok())
       kernels.insert(plain->kernel.get());
     if (planned->report.record == record.id) return {};
-    return environment_error(fmt::format("the kernel of record {} cannot be had: the default schedule serves", record.id),
-                             "tune it again, or allow compiling");
+    if (planned->report.served == Served::fallback)
+      return environment_error(fmt::format("the kernel of record {} cannot be had: the default schedule serves", record.id),
+                               "tune it again, or allow compiling");
+    return environment_error(
+        fmt::format("record {} does not serve: {}, which was looked up before, stays", record.id, planned->report.record.text()),
+        "warm all tables before the first launch, the one that is to serve first");
   }
 };
 
