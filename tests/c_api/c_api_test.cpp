@@ -393,9 +393,18 @@ TEST_F(CApi, StructsOfANewerVersionAreUnderstoodOrRefused) {
   ASSERT_SUCCEEDS(library().runtime_launch(runtime, spec_, &newer.arguments, nullptr));
   newer.added = 1;
   expect_error(library().runtime_launch(runtime, spec_, &newer.arguments, nullptr), HEADNORM_ERROR_USER, "struct_size");
-  newer.arguments.struct_size = 0;
-  expect_error(library().runtime_launch(runtime, spec_, &newer.arguments, nullptr), HEADNORM_ERROR_USER, "struct_size");
+  for (const std::size_t never_set : {std::size_t{0}, std::size_t{1} << 40}) {
+    newer.arguments.struct_size = never_set;
+    expect_error(library().runtime_launch(runtime, spec_, &newer.arguments, nullptr), HEADNORM_ERROR_USER, "struct_size");
+  }
   library().runtime_release(runtime);
+}
+
+TEST_F(CApi, CopiesOfNullAreErrors) {
+  expect_error(library().device_copy_in(device_, nullptr, x_.data(), 4), HEADNORM_ERROR_USER, "device_address");
+  expect_error(library().device_copy_in(device_, y_.data(), nullptr, 4), HEADNORM_ERROR_USER, "null");
+  expect_error(library().device_copy_out(device_, nullptr, x_.data(), 4), HEADNORM_ERROR_USER, "null");
+  ASSERT_SUCCEEDS(library().device_copy_in(device_, nullptr, nullptr, 0));
 }
 
 TEST_F(CApi, AProgramInPlainCRuns) {

@@ -116,6 +116,7 @@ TEST_F(ExportCommand, ErrorsNameTheValueAndTheRemedy) {
   expect_error(export_as("csv", at("out"), {"--evidence", "guessed"}), 2, "'guessed'");
   expect_error(export_as("csv", at("out"), {"--evidence", "predicted", "--device", "host"}), 2, "is predicted");
   expect_error(export_as("csv", at("out"), {"--gzip"}), 2, "--gzip");
+  expect_error(export_as("t4", at("plain.json"), {"--device", "host", "--gzip"}), 2, ".gz");
   expect_error(export_as("wisdom", at("out"), {"--device", "host"}), 2, "for GPUs");
   expect_error(run({"export", "--format", "csv", "--db", at("none"), "-o", at("out")}), 3, "no database");
   fs::create_directory(at("empty"));

@@ -1,5 +1,7 @@
 // Merging: the same database whatever the order, whole after any interruption, and exact for no device but a record's own.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <map>
@@ -172,6 +174,28 @@ TEST(Merge, KilledAnywhereItIsWholeAndTheNextOneFinishesIt) {
   EXPECT_GT(killed, 10);
   EXPECT_GT(finished, 0);
   EXPECT_GT(untouched, 0);
+}
+
+// The lock says that a process is at work: what it has written down is its own to finish.
+TEST(Merge, AnotherOneAtWorkIsLeftAlone) {
+  const TemporaryDirectory folder;
+  const std::filesystem::path place = folder.path() / "db";
+  const auto entries = entries_of(sample_rows());
+  const auto database = *Database::open(place);
+  testing::write_file(place / "pending.json", pending_to_json(entries));
+  {
+    const Descriptor at_work(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    ASSERT_EQ(::flock(at_work.get(), LOCK_EX), 0);
+    const Result<MergeCounts> refused = database->merge(entries);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().message.find("another process"), std::string::npos);
+    ASSERT_TRUE(Database::open(place).ok());
+    EXPECT_TRUE(std::filesystem::exists(place / "pending.json"));
+    EXPECT_TRUE(files_in(place).empty());
+  }
+  ASSERT_TRUE(Database::open(place).ok());
+  EXPECT_FALSE(std::filesystem::exists(place / "pending.json"));
+  EXPECT_FALSE(files_in(place).empty());
 }
 
 TEST(Merge, FullDiskBeforeItBeginsChangesNothing) {
