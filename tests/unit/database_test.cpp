@@ -201,6 +201,9 @@ TEST_F(DatabaseTest, AGpuIsServedByItsOwnCapabilityAlone) {
   EXPECT_EQ(served(spec, 64, gpu("sm_89")), "default");
   EXPECT_EQ(served(spec, 64, gpu("sm_100+ptx88")), "other_device 64");
   EXPECT_EQ(look_up(spec, 64, gpu("sm_100+ptx88")).record->device.target.sm, 100);
+  DeviceInfo updated = gpu("sm_100");
+  updated.target = *parse_target("sm_100+ptx88");
+  EXPECT_EQ(served(spec, 64, updated), "exact 64") << "the same GPU with another driver";
 }
 
 TEST_F(DatabaseTest, AnswersSayWhereTheyComeFrom) {
