@@ -134,7 +134,7 @@ class CApi : public ::testing::Test {
     return arguments;
   }
 
-  testing::TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
   std::filesystem::path root_ = directory_.path() / "db";
   std::string record_id_;
   std::vector<float> x_ = std::vector<float>(2 * kRows * kWidth, -4.0f), y_ = std::vector<float>(2 * kRows * kWidth);
@@ -409,11 +409,11 @@ TEST_F(CApi, CopiesOfNullAreErrors) {
 
 TEST_F(CApi, AProgramInPlainCRuns) {
   const std::string spec = to_text(fixtures::norm_spec());
-  const int status = testing::wait_for(testing::start_process([&] {
+  const int status = test::wait_for(test::start_process([&] {
     ::execl(HEADNORM_PLAIN_C, HEADNORM_PLAIN_C, root_.c_str(), spec.c_str(), nullptr);
     return false;
   }));
-  EXPECT_TRUE(testing::succeeded(status)) << status;
+  EXPECT_TRUE(test::succeeded(status)) << status;
 }
 
 TEST_F(CApi, SaysItsVersionAndWhetherItCompiles) {

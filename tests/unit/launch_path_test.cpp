@@ -18,10 +18,10 @@ namespace {
 
 // Counts memory and locks from its making on.
 struct Counts {
-  long allocations = testing::allocations(), locks = testing::locks();
+  long allocations = test::allocations(), locks = test::locks();
   void expect_nothing() const {
-    EXPECT_EQ(testing::allocations() - allocations, 0);
-    EXPECT_EQ(testing::locks() - locks, 0);
+    EXPECT_EQ(test::allocations() - allocations, 0);
+    EXPECT_EQ(test::locks() - locks, 0);
   }
 };
 
@@ -30,9 +30,9 @@ TEST(CallCounts, CountMemoryAndLocks) {
   std::mutex mutex;
   const auto memory = std::make_unique<std::array<char, 1000>>();
   const std::lock_guard lock(mutex);
-  EXPECT_GE(testing::allocations() - counts.allocations, 1);
+  EXPECT_GE(test::allocations() - counts.allocations, 1);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_GE(testing::locks() - counts.locks, 1);
+  EXPECT_GE(test::locks() - counts.locks, 1);
 #endif
 }
 
