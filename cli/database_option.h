@@ -22,10 +22,10 @@ struct DatabaseOption {
   void declare(CLI::App& command);
 };
 
-// --db, else HEADNORM_DB, else the user's cache directory.
 // What can be said before any directory is looked at. Error (user).
 Result<void> check_database_option(const DatabaseOption& option);
 
+// --db, else HEADNORM_DB, else the user's cache directory.
 Result<std::filesystem::path> database_directory(const DatabaseOption& option, const Environment& environment);
 
 enum class DatabaseNeed {

@@ -14,18 +14,6 @@ void append(std::vector<MergeEntry>& to, std::vector<MergeEntry> from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
-Result<Report> take_in(const std::vector<MergeEntry>& entries, Database& into) {
-  HEADNORM_TRY(const MergeCounts counts, into.merge(entries));
-  Report report;
-  report.document["directory"] = into.directory().string();
-  report.document["added"] = counts.added;
-  report.document["replaced"] = counts.replaced;
-  report.document["kept"] = counts.kept;
-  report.text = fmt::format("{}: {} records added, {} replaced by better ones, {} kept\n", into.directory().string(), counts.added,
-                            counts.replaced, counts.kept);
-  return report;
-}
-
 // What a record says, but for where its compiled code is.
 std::string content(const Record& record) {
   Record bare = record;
@@ -47,24 +35,36 @@ void add_difference(Report& report, const char* kind, const char* sign, const Re
 
 }  // namespace
 
-Result<Report> merge_databases(const std::vector<std::string>& others, Database& into, const Context& context) {
+Result<std::vector<MergeEntry>> read_databases(const std::vector<std::string>& others, const Context& context) {
   if (others.empty()) return user_error("db merge is given no database", "give the directories of those to merge in");
   std::vector<MergeEntry> entries;
   for (const std::string& other : others) {
     HEADNORM_TRY(std::vector<MergeEntry> more, read_database(other, context));
     append(entries, std::move(more));
   }
-  return take_in(entries, into);
+  return entries;
 }
 
-Result<Report> import_files(const std::string& format, const std::vector<std::string>& files, Database& into) {
+Result<std::vector<MergeEntry>> read_imports(const std::string& format, const std::vector<std::string>& files) {
   if (files.empty()) return user_error("db import is given no file", "give files that 'headnorm export' wrote");
   std::vector<MergeEntry> entries;
   for (const std::string& file : files) {
     HEADNORM_TRY(std::vector<MergeEntry> more, read_import(format, file));
     append(entries, std::move(more));
   }
-  return take_in(entries, into);
+  return entries;
+}
+
+Result<Report> take_in(const std::vector<MergeEntry>& entries, Database& into) {
+  HEADNORM_TRY(const MergeCounts counts, into.merge(entries));
+  Report report;
+  report.document["directory"] = into.directory().string();
+  report.document["added"] = counts.added;
+  report.document["replaced"] = counts.replaced;
+  report.document["kept"] = counts.kept;
+  report.text = fmt::format("{}: {} records added, {} replaced by better ones, {} kept\n", into.directory().string(), counts.added,
+                            counts.replaced, counts.kept);
+  return report;
 }
 
 Result<Report> diff_databases(const std::string& a, const std::string& b, const Context& context) {

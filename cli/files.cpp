@@ -31,10 +31,10 @@ class FileDescriptor {
   int number_;
 };
 
-std::string remedy_of(int reason) {
+std::string remedy_of(std::string_view action, int reason) {
   switch (reason) {
     case ENOENT:
-      return "check the name, and create the directory first if it is missing";
+      return action == "read" ? "check the name" : "check the name, and create the directory first if it is missing";
     case EACCES:
     case EPERM:
     case EROFS:
@@ -50,7 +50,8 @@ std::string remedy_of(int reason) {
 }
 
 Error file_error(const fs::path& path, std::string_view action, int reason) {
-  return environment_error(fmt::format("'{}' cannot be {}: {}", path.string(), action, std::strerror(reason)), remedy_of(reason));
+  return environment_error(fmt::format("'{}' cannot be {}: {}", path.string(), action, std::strerror(reason)),
+                           remedy_of(action, reason));
 }
 
 // Leaves the reason of a failure in errno.

@@ -84,8 +84,11 @@ class DbVerb final : public Verb {
   Result<Report> take_in(const Context& context) const {
     if (import_->parsed() && format_.empty())
       return user_error("db import is given no --format", "give --format csv, kernel-tuner-cache or t4");
+    HEADNORM_TRY(const std::vector<MergeEntry> entries,
+                 merge_->parsed() ? read_databases(others_, context) : read_imports(format_, files_));
+    // Only now: what cannot be read makes no directory.
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::write));
-    return merge_->parsed() ? merge_databases(others_, *database, context) : import_files(format_, files_, *database);
+    return cli::take_in(entries, *database);
   }
 
   Result<Report> list(Database& database, Report report) const {

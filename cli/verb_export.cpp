@@ -123,7 +123,12 @@ class ExportVerb final : public Verb {
       for (const File& file : files) paths.push_back(fs::path(*output_) / file.name);
     } else {
       std::string plain = *output_;
-      if (gzip_ && plain.ends_with(".gz")) plain.resize(plain.size() - 3);
+      if (gzip_ && !is_special_file(plain)) {
+        if (!plain.ends_with(".gz"))
+          return user_error(fmt::format("-o '{}' does not end with .gz, and --gzip compresses it", plain),
+                            "name it so, or leave --gzip out");
+        plain.resize(plain.size() - 3);
+      }
       for (const File& file : files) paths.emplace_back(is_sidecar(file) ? plain + std::string(kSidecar) : *output_);
       if (is_special_file(*output_)) paths.resize(1);  // nothing can stand beside it
     }

@@ -37,11 +37,12 @@ headnorm_pkg_config(headnorm "Runtime of headnorm, C API" "-lheadnorm")
 
 headnorm_install(runtime headnorm_core headnorm_database headnorm_runtime)
 set_property(GLOBAL APPEND PROPERTY HEADNORM_HEADERS runtime/headnorm.h=headnorm.h)
-headnorm_install_headers(core artifact.h codegen_backend.h digest.h dtype.h kernel_spec.h launch_abi.h plan.h result.h schedule.h target.h)
+headnorm_install_headers(core artifact.h codegen_backend.h digest.h dtype.h kernel_spec.h launch_abi.h plan.h result.h schedule.h
+  target.h)
 headnorm_install_headers(runtime device.h device_compiler.h executor.h jit_mode.h runtime.h)
 headnorm_install_headers(runtime/cuda cuda_device.h)
-headnorm_install_headers(runtime/database database.h layered_database.h merge.h record.h record_index.h shipped_tables.h table_digest.h
-  trial_log.h)
+headnorm_install_headers(runtime/database database.h layered_database.h merge.h record.h record_index.h shipped_tables.h
+  table_digest.h trial_log.h)
 headnorm_pkg_config(headnorm-cxx "Runtime of headnorm, C++ API, static"
   "-lheadnorm_runtime -lheadnorm_database -lheadnorm_core -lsodium -ldl -pthread")
 

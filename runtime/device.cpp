@@ -8,10 +8,10 @@
 namespace headnorm {
 namespace {
 
-// The bytes of a row operand as `rows` rows of `row_bytes`, `stride_bytes` apart; a weight is one row.
+// The bytes of a row operand as `rows` rows of `row_bytes`, `stride_bytes` apart; a weight is one row, an absent operand none.
 struct Extent {
   std::uintptr_t begin = 0;
-  std::int64_t rows = 1, row_bytes = 0, stride_bytes = 0;
+  std::int64_t rows = 0, row_bytes = 0, stride_bytes = 0;
   std::uintptr_t end() const { return begin + static_cast<std::uintptr_t>((rows - 1) * stride_bytes + row_bytes); }
 };
 
@@ -19,10 +19,10 @@ struct Extent {
 std::optional<Extent> make_extent(const KernelSpec& spec, const LaunchArguments& arguments, Operand operand) {
   const std::int64_t element = size_bytes(operand_dtype(spec, operand));
   Extent extent{.begin = reinterpret_cast<std::uintptr_t>(arguments.address(operand)),
+                .rows = is_row_operand(operand) ? arguments.rows : 1,
                 .row_bytes = operand_elements(spec, operand) * element};
   std::int64_t before_last = 0, bytes = 0;
-  if (is_row_operand(operand) && arguments.rows > 1) {
-    extent.rows = arguments.rows;
+  if (extent.rows > 1) {
     if (__builtin_mul_overflow(arguments.stride(operand), element, &extent.stride_bytes)) return std::nullopt;
     if (__builtin_mul_overflow(extent.rows - 1, extent.stride_bytes, &before_last)) return std::nullopt;
   }
@@ -56,11 +56,11 @@ bool is_in_place(const KernelSpec& spec, Operand output, const Extent& a, Operan
 
 Result<void> check_overlap(const KernelSpec& spec, const std::array<Extent, kOperandCount>& extents) {
   for (Operand output : {Operand::y, Operand::residual_out}) {
-    if (!has_operand(spec, output)) continue;
     const Extent& written = extents[static_cast<std::size_t>(output)];
+    if (written.rows == 0) continue;
     for (Operand other : kOperands) {
-      if (other == output || !has_operand(spec, other)) continue;
       const Extent& extent = extents[static_cast<std::size_t>(other)];
+      if (other == output || extent.rows == 0) continue;
       if (overlap(written, extent) && !is_in_place(spec, output, written, other, extent))
         return user_error(fmt::format("{} overlaps {}", to_text(output), to_text(other)),
                           "y may be x, and residual_out may be residual or x, at one address with one stride and dtype; all else "
@@ -70,15 +70,11 @@ Result<void> check_overlap(const KernelSpec& spec, const std::array<Extent, kOpe
   return {};
 }
 
-bool is_multiple(const void* address, int alignment) {
-  return reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(alignment) == 0;
-}
-
-bool is_aligned(const KernelSpec& spec, const LaunchArguments& arguments, Operand operand, int alignment) {
-  if (!has_operand(spec, operand)) return true;
-  if (!is_multiple(arguments.address(operand), alignment)) return false;
-  if (!is_row_operand(operand) || arguments.rows <= 1) return true;
-  return arguments.stride(operand) % alignment * size_bytes(operand_dtype(spec, operand)) % alignment == 0;  // no overflow
+// Bytes that the address and row stride of `operand` must be multiples of.
+int alignment_bytes(const Plan& plan, Operand operand) {
+  if (!has_operand(plan.spec, operand)) return 1;
+  if (plan.target.kind == TargetKind::host) return is_output(operand) ? plan.host().y_alignment : 1;
+  return operand_access_bytes(plan, operand);
 }
 
 }  // namespace
@@ -111,15 +107,24 @@ Result<void> check_arguments(const KernelSpec& spec, const LaunchArguments& argu
   return check_overlap(spec, extents);
 }
 
-bool satisfies_alignment(const Plan& plan, const LaunchArguments& arguments) {
-  if (plan.target.kind == TargetKind::host) {
-    const int alignment = plan.host().y_alignment;
-    return alignment <= 1 || (is_aligned(plan.spec, arguments, Operand::y, alignment) &&
-                              is_aligned(plan.spec, arguments, Operand::residual_out, alignment));
+AlignmentRule::AlignmentRule(const Plan& plan) {
+  for (Operand operand : kOperands) {
+    const int bytes = alignment_bytes(plan, operand);
+    const int elements = bytes / size_bytes(operand_dtype(plan.spec, operand));
+    address_masks_[static_cast<std::size_t>(operand)] = static_cast<std::uintptr_t>(bytes) - 1;
+    if (is_row_operand(operand)) stride_masks_[static_cast<std::size_t>(operand)] = std::max(elements, 1) - 1;
   }
-  return std::all_of(std::begin(kOperands), std::end(kOperands), [&](Operand operand) {
-    return is_aligned(plan.spec, arguments, operand, operand_access_bytes(plan, operand));
-  });
 }
+
+bool AlignmentRule::holds(const LaunchArguments& arguments) const {
+  std::uintptr_t off = 0;
+  for (std::size_t i = 0; i < kOperandCount; ++i) {
+    off |= reinterpret_cast<std::uintptr_t>(arguments.addresses[i]) & address_masks_[i];
+    if (arguments.rows > 1) off |= static_cast<std::uintptr_t>(arguments.strides[i] & stride_masks_[i]);
+  }
+  return off == 0;
+}
+
+bool satisfies_alignment(const Plan& plan, const LaunchArguments& arguments) { return AlignmentRule(plan).holds(arguments); }
 
 }  // namespace headnorm

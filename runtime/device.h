@@ -71,17 +71,32 @@ struct LaunchArguments {
   std::int64_t stride(Operand operand) const { return strides[static_cast<std::size_t>(operand)]; }
 };
 
+// What a plan asks of addresses and row strides, worked out once: each launch is held to it.
+class AlignmentRule {
+ public:
+  explicit AlignmentRule(const Plan& plan);
+  bool holds(const LaunchArguments& arguments) const;
+
+ private:
+  // A power of two less one, in bytes and in elements; 0 for what need not be aligned.
+  std::array<std::uintptr_t, kOperandCount> address_masks_{};
+  std::array<std::int64_t, kOperandCount> stride_masks_{};
+};
+
 // A kernel in a device, ready to launch; unloads itself.
 class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
   const Plan& plan() const { return plan_; }
+  // As satisfies_alignment(plan(), arguments).
+  bool takes_alignment_of(const LaunchArguments& arguments) const { return alignment_.holds(arguments); }
 
  protected:
-  explicit LoadedKernel(Plan plan) : plan_(std::move(plan)) {}
+  explicit LoadedKernel(Plan plan) : plan_(std::move(plan)), alignment_(plan_) {}
 
  private:
   Plan plan_;
+  AlignmentRule alignment_;
 };
 
 // All functions may be called from several threads.

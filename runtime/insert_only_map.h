@@ -22,8 +22,13 @@ class InsertOnlyMap {
   const Value* find(const Key& key) const {
     const std::size_t hash = Hash{}(key);
     const Table& table = *table_.load(std::memory_order_acquire);
-    const Node* const node = table.places[place_of(table, hash, key)].load(std::memory_order_acquire);
-    return node == nullptr ? nullptr : &node->value;
+    const std::size_t mask = table.places.size() - 1;
+    for (std::size_t i = hash & mask;; i = (i + 1) & mask) {
+      // Read once: a place that was free a moment ago may hold another key by now.
+      const Node* const node = table.places[i].load(std::memory_order_acquire);
+      if (node == nullptr) return nullptr;
+      if (node->hash == hash && node->key == key) return &node->value;
+    }
   }
 
   // The value that the key has: this one, or that of whoever came first. Null if the map has `limit` values already.
@@ -50,17 +55,12 @@ class InsertOnlyMap {
   };
   static constexpr std::size_t kFirstPlaces = 64;
 
-  // Where the key is, or the free place where it would be.
-  static std::size_t place_of(const Table& table, std::size_t hash, const Key& key) {
-    const std::size_t mask = table.places.size() - 1;
-    for (std::size_t i = hash & mask;; i = (i + 1) & mask) {
-      const Node* const node = table.places[i].load(std::memory_order_acquire);
-      if (node == nullptr || (node->hash == hash && node->key == key)) return i;
-    }
-  }
-
+  // Into the first free place; the key is not there yet, and nobody else writes.
   static void put(Table& table, const Node& node) {
-    table.places[place_of(table, node.hash, node.key)].store(&node, std::memory_order_release);
+    const std::size_t mask = table.places.size() - 1;
+    std::size_t i = node.hash & mask;
+    while (table.places[i].load(std::memory_order_relaxed) != nullptr) i = (i + 1) & mask;
+    table.places[i].store(&node, std::memory_order_release);
   }
 
   void publish(std::size_t places) {

@@ -135,7 +135,7 @@ struct Runtime::State {
   // The kernel that serves these tensors; rows > 0.
   Result<EntryPointer> get_for(const KernelSpec& spec, const LaunchArguments& arguments, Reach reach) {
     HEADNORM_TRY(EntryPointer entry, get({spec, arguments.rows, Alignment::planned}, arguments.stream, reach));
-    if (satisfies_alignment(entry->kernel->plan(), arguments)) return entry;
+    if (entry->kernel->takes_alignment_of(arguments)) return entry;
     return get({spec, arguments.rows, Alignment::any}, arguments.stream, reach);
   }
 
@@ -172,8 +172,12 @@ struct Runtime::State {
     if (const auto plain = load(spec, default_report(spec), planned->stored_by, Reach::anywhere); plain.ok())
       kernels.insert(plain->kernel.get());
     if (planned->report.record == record.id) return {};
-    return environment_error(fmt::format("the kernel of record {} cannot be had: the default schedule serves", record.id),
-                             "tune it again, or allow compiling");
+    if (planned->report.served == Served::fallback)
+      return environment_error(fmt::format("the kernel of record {} cannot be had: the default schedule serves", record.id),
+                               "tune it again, or allow compiling");
+    return environment_error(
+        fmt::format("record {} does not serve: {}, which was looked up before, stays", record.id, planned->report.record.text()),
+        "warm all tables before the first launch, the one that is to serve first");
   }
 };
 

@@ -27,11 +27,14 @@ headnorm_status guarded(const Work& work) noexcept {
 
 Error wrong_size(const char* name);
 
+// More than any struct will have: a size that was never set must not be read up to.
+inline constexpr std::size_t kMostStructBytes = 4096;
+
 // The caller's struct, which may be of an older version (members that it lacks are 0) or of a newer one (those that we lack must be
 // 0).
 template <class Struct>
 Result<Struct> read_struct(const Struct* given, const char* name) {
-  if (given->struct_size < sizeof given->struct_size) return wrong_size(name);
+  if (given->struct_size < sizeof given->struct_size || given->struct_size > kMostStructBytes) return wrong_size(name);
   Struct ours;
   std::memset(static_cast<void*>(&ours), 0, sizeof ours);
   std::memcpy(static_cast<void*>(&ours), given, std::min(given->struct_size, sizeof ours));

@@ -8,7 +8,7 @@
  *
  * Errors. Functions that can fail return a headnorm_status. headnorm_last_error() then says what is wrong and
  * headnorm_last_remedy() what to do; both are of the calling thread and stay until its next failing call. An output parameter is
- * written only on success.
+ * written only on success; headnorm_runtime_warm says when it fills its report all the same.
  *
  * Threads. Functions may be called from several threads at once, also with the same handles; releasing is the last use.
  *

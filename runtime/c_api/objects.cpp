@@ -29,7 +29,7 @@ class CallersExecutor final : public Executor {
 };
 
 Result<std::unique_ptr<Device>> open_cuda(std::string_view name, const headnorm_device_options& options) {
-  const std::string_view number = name.size() > 5 ? name.substr(5) : "0";
+  const std::string_view number = name == "cuda" ? "0" : name.substr(5);
   HEADNORM_TRY(const std::int64_t ordinal, text::parse_integer(number, "the number of a CUDA device", "cuda:0"));
   CudaDriverOptions driver;
   if (options.driver != nullptr) driver.library = options.driver;
@@ -41,6 +41,13 @@ Result<std::unique_ptr<Device>> open_device(std::string_view name, const headnor
   if (name == "host") return make_host_device(options.threads);
   if (name == "cuda" || name.starts_with("cuda:")) return open_cuda(name, options);
   return user_error(fmt::format("'{}' is no device", name), "use host, or cuda:0 for the first GPU");
+}
+
+Result<void> check_copy(const headnorm_device* device, const void* device_address, const void* host, std::size_t bytes) {
+  if (device == nullptr) return null_argument("device");
+  if (bytes > 0 && device_address == nullptr) return null_argument("device_address");
+  if (bytes > 0 && host == nullptr) return null_argument("the host's address");
+  return {};
 }
 
 headnorm_device* make_handle(std::unique_ptr<Device> device) {
@@ -135,13 +142,15 @@ headnorm_status headnorm_device_synchronize(headnorm_device* device) {
 
 headnorm_status headnorm_device_copy_in(headnorm_device* device, void* device_address, const void* source, size_t bytes) {
   return guarded([&]() -> Result<void> {
-    return device == nullptr ? null_argument("device") : device->device->copy_in(device_address, source, bytes);
+    HEADNORM_CHECK(check_copy(device, device_address, source, bytes));
+    return device->device->copy_in(device_address, source, bytes);
   });
 }
 
 headnorm_status headnorm_device_copy_out(headnorm_device* device, void* destination, const void* device_address, size_t bytes) {
   return guarded([&]() -> Result<void> {
-    return device == nullptr ? null_argument("device") : device->device->copy_out(destination, device_address, bytes);
+    HEADNORM_CHECK(check_copy(device, device_address, destination, bytes));
+    return device->device->copy_out(destination, device_address, bytes);
   });
 }
 

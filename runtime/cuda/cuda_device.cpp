@@ -339,7 +339,7 @@ Result<void> CudaDevice::launch(const LoadedKernel& kernel, const LaunchArgument
   HEADNORM_TRY(const CudaKernel* own, own_kernel(kernel));
   HEADNORM_CHECK(check_arguments(kernel.plan().spec, arguments));
   if (arguments.rows == 0) return {};
-  if (!satisfies_alignment(kernel.plan(), arguments))
+  if (!kernel.takes_alignment_of(arguments))
     return user_error(fmt::format("an address or row stride is not a multiple of what schedule '{}' asks for, up to {} bytes",
                                   to_text(kernel.plan().schedule), kernel.plan().gpu().access_bytes),
                       "align them, or use a schedule with a smaller access");

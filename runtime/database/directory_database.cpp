@@ -76,7 +76,7 @@ Result<void> DirectoryDatabase::open_parts() {
   open_trials();
   if (options_.read_only) return {};
   for (const Directory* part : {&root_, &*records_, &*kernels_}) part->remove_stale_temporaries(*ops_);
-  if (const Result<void> finished = finish_pending(); !finished.ok()) warn("merge", finished.error());
+  if (const Result<void> finished = finish_stopped_merge(); !finished.ok()) warn("merge", finished.error());
   return {};
 }
 
@@ -248,6 +248,8 @@ Result<MergeCounts> DirectoryDatabase::merge(const std::vector<MergeEntry>& entr
   const std::lock_guard lock(mutex_);
   const Result<Descriptor> one_merge = root_.lock(*ops_);
   if (!one_merge.ok()) warn("lock", one_merge.error());
+  if (one_merge.ok() && !one_merge->valid())
+    return environment_error(fmt::format("another process merges into '{}'", directory().string()), "merge when it is done");
   HEADNORM_CHECK(finish_pending());
   HEADNORM_CHECK(root_.publish(*ops_, kPendingName, pending));
   HEADNORM_TRY(const MergeCounts counts, put_in_place(entries));
@@ -282,6 +284,14 @@ Result<void> DirectoryDatabase::take_trials(const TrialLog& log, const Record& r
   const Result<std::optional<TrialLog>> present = trial_files_->find(record);
   if (present.ok() && present->has_value() && to_json(**present) <= to_json(log)) return {};
   return trial_files_->store(*ops_, log);
+}
+
+// Of a process that is no more; one that is at work has the lock, and finishes itself.
+Result<void> DirectoryDatabase::finish_stopped_merge() {
+  if (!root_.examine(kPendingName)) return {};
+  const Result<Descriptor> one_merge = root_.lock(*ops_);
+  if (one_merge.ok() && !one_merge->valid()) return {};
+  return finish_pending();
 }
 
 // Of a merge whose process was stopped after it had written down what it merges.

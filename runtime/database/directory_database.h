@@ -52,6 +52,7 @@ class DirectoryDatabase final : public Database {
   void keep_to_limit(std::int64_t stored_bytes);
   Result<MergeCounts> put_in_place(const std::vector<MergeEntry>& entries);
   Result<void> take_trials(const TrialLog& log, const Record& record);
+  Result<void> finish_stopped_merge();
   Result<void> finish_pending();
   void warn(const std::string& kind, const Error& error) { warn(kind, error.message + "; " + error.remedy); }
 

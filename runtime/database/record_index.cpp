@@ -23,8 +23,14 @@ std::string class_text(const KernelSpec& spec) {
   return to_text(options);
 }
 
+// The version of PTX is the driver's: a GPU with another one is the same GPU.
+bool same_processor(const Target& a, const Target& b) {
+  if (a.kind != b.kind) return false;
+  return a.kind == TargetKind::gpu ? a.sm == b.sm && a.variant == b.variant : a == b;
+}
+
 bool same_device(const DeviceInfo& a, const DeviceInfo& b) {
-  return a.kind == b.kind && a.name == b.name && a.target == b.target && a.units == b.units;
+  return a.kind == b.kind && a.name == b.name && same_processor(a.target, b.target) && a.units == b.units;
 }
 
 // Whether what is known of `other` says something about `device`. Versions of PTX and bf16 conversions are small differences.

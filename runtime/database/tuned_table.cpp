@@ -116,8 +116,8 @@ Result<Row> read_row(const Json& numbers, const Record& shared, const std::vecto
   for (const Json& number : numbers) {
     if (!number.is_number() || number.get<double>() < 0) return damaged("a record with what is no number of at least 0");
   }
-  for (std::size_t i : {0, 1, 2}) {
-    if (!numbers[i].is_number_integer()) return damaged("a record with a part of a number");
+  for (std::size_t i : {0, 1, 2, 6}) {
+    if (i < count && !numbers[i].is_number_integer()) return damaged("a record with a part of a number");
   }
   Row row{numbers[0].get<std::size_t>(), shared};
   const auto schedule = numbers[2].get<std::size_t>();
@@ -126,7 +126,9 @@ Result<Row> read_row(const Json& numbers, const Record& shared, const std::vecto
     return damaged("a record that names a spec or schedule which is not there, or no rows");
   row.record.spec = specs[row.spec];
   row.record.schedule = schedules[schedule];
-  row.record.bytes = minimum_traffic(row.record.spec).total_bytes(row.record.rows);
+  const Traffic traffic = minimum_traffic(row.record.spec);
+  if (row.record.rows > (kMaxInteger - traffic.weight_bytes) / traffic.total_bytes(1)) return damaged("a record of too many rows");
+  row.record.bytes = traffic.total_bytes(row.record.rows);
   TimeStatistics& time = row.record.time;
   time.median_us = time.p20_us = time.p80_us = numbers[3].get<double>();
   if (count == kPredictedNumbers) return row;

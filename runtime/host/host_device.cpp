@@ -133,7 +133,7 @@ class HostDevice final : public Device {
       return user_error("a launch on the host has a stream: the host has none", "leave LaunchArguments::stream null");
     HEADNORM_CHECK(check_arguments(kernel.plan().spec, arguments));
     if (arguments.rows == 0) return {};
-    if (!satisfies_alignment(kernel.plan(), arguments))
+    if (!kernel.takes_alignment_of(arguments))
       return user_error(
           fmt::format("y, residual_out or their strides are not multiples of the {} bytes that schedule '{}' asks for",
                       kernel.plan().host().y_alignment, to_text(kernel.plan().schedule)),

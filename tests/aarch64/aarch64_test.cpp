@@ -48,7 +48,7 @@ Result<LaunchCase> make_case(CodegenBackend& backend, Trial& trial) {
 }
 
 std::vector<LaunchResult> run_emulated(const std::string& cases) {
-  const testing::TemporaryDirectory directory;
+  const test::TemporaryDirectory directory;
   const std::string in = directory.path() / "cases", out = directory.path() / "results";
   std::ofstream(in, std::ios::binary) << cases;
   const std::string command = fmt::format("'{}' '{}' '{}' '{}'", HEADNORM_QEMU, HEADNORM_RUN_LAUNCHES, in, out);

@@ -134,7 +134,7 @@ class CApi : public ::testing::Test {
     return arguments;
   }
 
-  testing::TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
   std::filesystem::path root_ = directory_.path() / "db";
   std::string record_id_;
   std::vector<float> x_ = std::vector<float>(2 * kRows * kWidth, -4.0f), y_ = std::vector<float>(2 * kRows * kWidth);
@@ -393,18 +393,27 @@ TEST_F(CApi, StructsOfANewerVersionAreUnderstoodOrRefused) {
   ASSERT_SUCCEEDS(library().runtime_launch(runtime, spec_, &newer.arguments, nullptr));
   newer.added = 1;
   expect_error(library().runtime_launch(runtime, spec_, &newer.arguments, nullptr), HEADNORM_ERROR_USER, "struct_size");
-  newer.arguments.struct_size = 0;
-  expect_error(library().runtime_launch(runtime, spec_, &newer.arguments, nullptr), HEADNORM_ERROR_USER, "struct_size");
+  for (const std::size_t never_set : {std::size_t{0}, std::size_t{1} << 40}) {
+    newer.arguments.struct_size = never_set;
+    expect_error(library().runtime_launch(runtime, spec_, &newer.arguments, nullptr), HEADNORM_ERROR_USER, "struct_size");
+  }
   library().runtime_release(runtime);
+}
+
+TEST_F(CApi, CopiesOfNullAreErrors) {
+  expect_error(library().device_copy_in(device_, nullptr, x_.data(), 4), HEADNORM_ERROR_USER, "device_address");
+  expect_error(library().device_copy_in(device_, y_.data(), nullptr, 4), HEADNORM_ERROR_USER, "null");
+  expect_error(library().device_copy_out(device_, nullptr, x_.data(), 4), HEADNORM_ERROR_USER, "null");
+  ASSERT_SUCCEEDS(library().device_copy_in(device_, nullptr, nullptr, 0));
 }
 
 TEST_F(CApi, AProgramInPlainCRuns) {
   const std::string spec = to_text(fixtures::norm_spec());
-  const int status = testing::wait_for(testing::start_process([&] {
+  const int status = test::wait_for(test::start_process([&] {
     ::execl(HEADNORM_PLAIN_C, HEADNORM_PLAIN_C, root_.c_str(), spec.c_str(), nullptr);
     return false;
   }));
-  EXPECT_TRUE(testing::succeeded(status)) << status;
+  EXPECT_TRUE(test::succeeded(status)) << status;
 }
 
 TEST_F(CApi, SaysItsVersionAndWhetherItCompiles) {

@@ -94,7 +94,7 @@ class GeneratedKernel : public ::testing::Test {
     return record;
   }
 
-  testing::TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
   KernelSpec spec_;
   std::vector<float> x_;
   std::unique_ptr<CodegenBackend> backend_ = make_llvm_backend();

@@ -86,7 +86,7 @@ class Nvcc : public ::testing::TestWithParam<Case> {
                            HEADNORM_DRIVER, model, path("test")));
   }
 
-  headnorm::testing::TemporaryDirectory directory_;
+  headnorm::test::TemporaryDirectory directory_;
   Plan plan_;
 };
 class NvccSelfTest : public Nvcc {

@@ -19,7 +19,7 @@ std::string read_file(const std::filesystem::path& path) {
 
 // "" where nvcc cannot compile it.
 std::string compile(const char* source, const char* architecture) {
-  const headnorm::testing::TemporaryDirectory directory;
+  const headnorm::test::TemporaryDirectory directory;
   const auto output = directory.path() / "kernels.ptx";
   const std::string command = fmt::format("'{}' -std=c++17 -ptx -arch={} -o '{}' '{}' > '{}' 2>&1", HEADNORM_NVCC, architecture,
                                           output.string(), source, (directory.path() / "log").string());

@@ -3,7 +3,7 @@
 
 #include "tests/support/command.h"
 
-namespace headnorm::testing {
+namespace headnorm::test {
 namespace {
 
 struct BadUsage {
@@ -327,4 +327,4 @@ TEST(NoCudaDriver, IsSaidWithWhatToDo) {
 INSTANTIATE_TEST_SUITE_P(Command, BadUsageTest, ::testing::ValuesIn(kBadUsages));
 
 }  // namespace
-}  // namespace headnorm::testing
+}  // namespace headnorm::test

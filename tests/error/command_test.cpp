@@ -6,7 +6,7 @@
 
 #include "tests/support/database_samples.h"
 
-namespace headnorm::testing {
+namespace headnorm::test {
 namespace {
 
 using nlohmann::json;
@@ -482,4 +482,4 @@ TEST(Db, DigestsAndCollects) {
 }
 
 }  // namespace
-}  // namespace headnorm::testing
+}  // namespace headnorm::test

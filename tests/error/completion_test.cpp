@@ -7,7 +7,7 @@
 #include "cli/presets.h"
 #include "tests/support/command.h"
 
-namespace headnorm::testing {
+namespace headnorm::test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -198,4 +198,4 @@ TEST(ValuesOfType, AreTheWordsThatAreNotInCapitals) {
 }
 
 }  // namespace
-}  // namespace headnorm::testing
+}  // namespace headnorm::test

@@ -12,16 +12,16 @@ namespace headnorm {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::read_file;
-using testing::sample_record;
-using testing::write_file;
+using test::read_file;
+using test::sample_record;
+using test::write_file;
 
 class DatabaseDamageTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::unique_ptr<Database> database = open().value();
     record = sample_record();
-    artifact = testing::sample_artifact(testing::sample_plan(record.spec, record.device));
+    artifact = test::sample_artifact(test::sample_plan(record.spec, record.device));
     ASSERT_TRUE(database->store_kernel(artifact).ok());
     ASSERT_TRUE(database->publish(record).ok());
   }
@@ -62,7 +62,7 @@ class DatabaseDamageTest : public ::testing::Test {
     EXPECT_EQ(damage->empty(), found->has_value() && all_kernels) << what;
   }
 
-  testing::TemporaryDirectory directory;
+  test::TemporaryDirectory directory;
   fs::path root = directory.path() / "db";
   std::vector<std::string> warnings;
   Record record;

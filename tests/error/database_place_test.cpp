@@ -19,8 +19,8 @@ namespace headnorm {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::FaultyFileOps;
-using testing::sample_record;
+using test::FaultyFileOps;
+using test::sample_record;
 
 class DatabasePlaceTest : public ::testing::Test {
  protected:
@@ -40,11 +40,11 @@ class DatabasePlaceTest : public ::testing::Test {
     EXPECT_FALSE(result.error().remedy.empty());
   }
 
-  testing::TemporaryDirectory directory;
+  test::TemporaryDirectory directory;
   fs::path root = directory.path() / "db";
   std::vector<std::string> warnings;
   Record record = sample_record();
-  Artifact artifact = testing::sample_artifact(testing::sample_plan(record.spec, record.device));
+  Artifact artifact = test::sample_artifact(test::sample_plan(record.spec, record.device));
 };
 
 TEST_F(DatabasePlaceTest, FullAndFailingDisksLoseNothingAndWarnOnce) {
@@ -87,7 +87,7 @@ TEST_F(DatabasePlaceTest, PlacesThatCannotBeADatabase) {
   read_only.read_only = true;
   expect_environment_error(Database::open(root, read_only), "no database");
   EXPECT_FALSE(fs::exists(root));
-  testing::write_file(root, "a file");
+  test::write_file(root, "a file");
   expect_environment_error(Database::open(root), errno_text(ENOTDIR));
   expect_environment_error(Database::open(root / "below"), errno_text(ENOTDIR));
   EXPECT_FALSE(Database::open("").ok());
@@ -144,7 +144,7 @@ TEST_F(DatabasePlaceTest, OddPathsAreOrdinary) {
 std::map<std::string, std::string> files_under(const fs::path& root) {
   std::map<std::string, std::string> files;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root)) {
-    if (entry.is_regular_file()) files[fs::relative(entry.path(), root).string()] = testing::read_file(entry.path());
+    if (entry.is_regular_file()) files[fs::relative(entry.path(), root).string()] = test::read_file(entry.path());
   }
   return files;
 }
@@ -162,7 +162,7 @@ TEST_F(DatabasePlaceTest, AnotherProcessLocaleAndTimeZoneWriteTheSameBytes) {
     return database.ok() && (*database)->store_kernel(artifact).ok() && (*database)->publish(record).ok();
   };
   ASSERT_TRUE(fill(directory.path() / "here"));
-  ASSERT_TRUE(testing::succeeded(testing::wait_for(testing::start_process([&] {
+  ASSERT_TRUE(test::succeeded(test::wait_for(test::start_process([&] {
     ::setenv("TZ", "Pacific/Kiritimati", 1);
     ::tzset();
     for (const char* name : {"de_DE.UTF-8", "tr_TR.UTF-8", "fr_FR.UTF-8"}) std::setlocale(LC_ALL, name);
@@ -176,21 +176,21 @@ TEST_F(DatabasePlaceTest, AnotherProcessLocaleAndTimeZoneWriteTheSameBytes) {
 
 TEST_F(DatabasePlaceTest, WhateverChangesTheBytesChangesTheKey) {
   const std::string backend = "llvm-22.1.8/program-1/lowering-1/flags-none";
-  const DeviceInfo device = testing::sample_device();
+  const DeviceInfo device = test::sample_device();
   KernelSpec eps = record.spec, offset = eps, dtype = eps;
   eps.eps = 1e-5;
   offset.weight_offset = 1;
   dtype.y_dtype = Dtype::f32;
   std::vector<std::pair<Plan, std::string>> builds;
-  for (const KernelSpec& spec : {record.spec, testing::sample_spec(4096, 128), testing::sample_spec(2048), eps, offset, dtype})
-    builds.emplace_back(testing::sample_plan(spec, device), backend);
+  for (const KernelSpec& spec : {record.spec, test::sample_spec(4096, 128), test::sample_spec(2048), eps, offset, dtype})
+    builds.emplace_back(test::sample_plan(spec, device), backend);
   HostSchedule schedule;
   schedule.accumulators = 2;
   builds.emplace_back(make_plan(record.spec, schedule, device.target).value(), backend);
   for (const char* target : {"x86-64", "x86-64-v3", "x86-64-v4+bf16", "aarch64", "sm_80", "sm_90", "sm_90+ptx86"}) {
     DeviceInfo other = device;
     other.target = parse_target(target).value();
-    builds.emplace_back(testing::sample_plan(record.spec, other), backend);
+    builds.emplace_back(test::sample_plan(record.spec, other), backend);
   }
   for (const char* other : {"llvm-22.1.9/program-1/lowering-1/flags-none", "llvm-22.1.8/program-2/lowering-1/flags-none",
                             "llvm-22.1.8/program-1/lowering-2/flags-none", "llvm-22.1.8/program-1/lowering-1/flags-ftz",
@@ -200,14 +200,14 @@ TEST_F(DatabasePlaceTest, WhateverChangesTheBytesChangesTheKey) {
   std::unique_ptr<Database> database = Database::open(root).value();
   std::set<std::string> keys;
   for (const auto& [plan, identity] : builds) {
-    const Artifact built = testing::sample_artifact(plan, identity, identity);
+    const Artifact built = test::sample_artifact(plan, identity, identity);
     EXPECT_FALSE(database->find_kernel(built.key)->has_value()) << to_text(plan.target) << identity;
     EXPECT_TRUE(keys.insert(built.key).second);
     ASSERT_TRUE(database->store_kernel(built).ok());
   }
   for (const auto& file : fs::directory_iterator(root / "kernels")) fs::last_write_time(file, fs::file_time_type::clock::now());
   for (const auto& [plan, identity] : builds) {
-    const Artifact built = testing::sample_artifact(plan, identity, identity);
+    const Artifact built = test::sample_artifact(plan, identity, identity);
     EXPECT_EQ(database->find_kernel(artifact_key(plan, identity))->value().bytes, built.bytes);
   }
 }

@@ -16,10 +16,10 @@ namespace headnorm {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::sample_record;
-using testing::start_process;
-using testing::succeeded;
-using testing::wait_for;
+using test::sample_record;
+using test::start_process;
+using test::succeeded;
+using test::wait_for;
 
 // A barrier that forked processes share.
 class SharedBarrier {
@@ -53,13 +53,13 @@ int count_files(const fs::path& folder) {
 }
 
 Artifact round_artifact(int round) {
-  return testing::sample_artifact(testing::sample_plan(testing::sample_spec(), testing::sample_device()),
-                                  "round-" + std::to_string(round), std::string(3000, 'x') + std::to_string(round));
+  return test::sample_artifact(test::sample_plan(test::sample_spec(), test::sample_device()), "round-" + std::to_string(round),
+                               std::string(3000, 'x') + std::to_string(round));
 }
 
 TEST(DatabaseRace, SixteenProcessesPublishOneColdKey) {
   constexpr int kProcesses = 16, kRounds = 200;
-  const testing::TemporaryDirectory directory;
+  const test::TemporaryDirectory directory;
   const fs::path root = directory.path() / "db";
   SharedBarrier barrier(kProcesses);
   const auto race = [&] {
@@ -85,10 +85,10 @@ TEST(DatabaseRace, SixteenProcessesPublishOneColdKey) {
 
 TEST(DatabaseRace, NoRecordOfConcurrentWritersIsLost) {
   constexpr int kProcesses = 8, kRecords = 12;
-  const testing::TemporaryDirectory directory;
+  const test::TemporaryDirectory directory;
   const fs::path root = directory.path() / "db";
   SharedBarrier barrier(kProcesses);
-  const Record contested = sample_record(testing::sample_spec(), 999);
+  const Record contested = sample_record(test::sample_spec(), 999);
   Record predicted = contested;
   predicted.evidence = Evidence::predicted;
   std::vector<pid_t> children;
@@ -98,7 +98,7 @@ TEST(DatabaseRace, NoRecordOfConcurrentWritersIsLost) {
       bool right = true;
       barrier.wait();
       for (int j = 0; j < kRecords; ++j) {
-        right = right && database->publish(sample_record(testing::sample_spec(), 1000 + i * kRecords + j)).ok();
+        right = right && database->publish(sample_record(test::sample_spec(), 1000 + i * kRecords + j)).ok();
         right = right && database->publish(i == 0 && j == kRecords / 2 ? contested : predicted).ok();
       }
       return right;
@@ -114,19 +114,19 @@ TEST(DatabaseRace, NoRecordOfConcurrentWritersIsLost) {
 }
 
 TEST(DatabaseRace, KilledAtAnyCallTheNextRunIsRight) {
-  const Record earlier = sample_record(testing::sample_spec(), 8), later = sample_record(testing::sample_spec(2048), 16);
-  const Artifact earlier_kernel = testing::sample_artifact(testing::sample_plan(earlier.spec, earlier.device));
-  const Artifact later_kernel = testing::sample_artifact(testing::sample_plan(later.spec, later.device));
+  const Record earlier = sample_record(test::sample_spec(), 8), later = sample_record(test::sample_spec(2048), 16);
+  const Artifact earlier_kernel = test::sample_artifact(test::sample_plan(earlier.spec, earlier.device));
+  const Artifact later_kernel = test::sample_artifact(test::sample_plan(later.spec, later.device));
   int calls = 0;
   for (bool killed = true; killed; ++calls) {
-    const testing::TemporaryDirectory directory;
+    const test::TemporaryDirectory directory;
     const fs::path root = directory.path() / "db";
     {
       std::unique_ptr<Database> database = Database::open(root).value();
       ASSERT_TRUE(database->store_kernel(earlier_kernel).ok() && database->publish(earlier).ok());
     }
     const int status = wait_for(start_process([&] {
-      auto ops = std::make_unique<testing::FaultyFileOps>(testing::killed_after(calls));
+      auto ops = std::make_unique<test::FaultyFileOps>(test::killed_after(calls));
       std::unique_ptr<Database> database = DirectoryDatabase::open(root, {}, std::move(ops)).value();
       return database->store_kernel(later_kernel).ok() && database->publish(later).ok();
     }));
@@ -152,13 +152,13 @@ TEST(DatabaseRace, KilledAtAnyCallTheNextRunIsRight) {
 }
 
 TEST(DatabaseRace, TemporariesOfDeadWritersAreRemovedOnceTheyAreOld) {
-  const testing::TemporaryDirectory directory;
+  const test::TemporaryDirectory directory;
   const fs::path root = directory.path() / "db";
   ASSERT_TRUE(Database::open(root).ok());
   const auto now = fs::file_time_type::clock::now();
   for (const char* folder : {"", "records", "kernels"}) {
-    testing::write_file(root / folder / ".tmp-young", "half");
-    testing::write_file(root / folder / ".tmp-old", "half");
+    test::write_file(root / folder / ".tmp-young", "half");
+    test::write_file(root / folder / ".tmp-old", "half");
     fs::last_write_time(root / folder / ".tmp-old", now - std::chrono::hours(2));
   }
   DatabaseOptions read_only;
@@ -171,7 +171,7 @@ TEST(DatabaseRace, TemporariesOfDeadWritersAreRemovedOnceTheyAreOld) {
 }
 
 TEST(DatabaseRace, AHeldLockDelaysAWriterButDoesNotStopIt) {
-  const testing::TemporaryDirectory directory;
+  const test::TemporaryDirectory directory;
   const fs::path root = directory.path() / "db";
   std::unique_ptr<Database> database = Database::open(root).value();
   const int holder = ::open((root / "records").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -195,7 +195,7 @@ pid_t start_lock_holder(const fs::path& folder, int report) {
 
 // The writer waits for a lock at most a second, and has it only if it was let go in that time.
 TEST(DatabaseRace, TheLockOfAKilledHolderIsTakenOver) {
-  const testing::TemporaryDirectory directory;
+  const test::TemporaryDirectory directory;
   const fs::path root = directory.path() / "db";
   ASSERT_TRUE(Database::open(root).ok());
   int pipe[2] = {};
@@ -222,7 +222,7 @@ TEST(DatabaseRace, TheLockOfAKilledHolderIsTakenOver) {
 
 // Compiling takes no lock at all: whoever sleeps with every lock in hand holds up nobody who needs a kernel.
 TEST(DatabaseRace, ASleeperWithEveryLockDelaysNoKernel) {
-  const testing::TemporaryDirectory directory;
+  const test::TemporaryDirectory directory;
   const fs::path root = directory.path() / "db";
   std::unique_ptr<Database> database = Database::open(root).value();
   int pipe[2] = {};
@@ -235,7 +235,7 @@ TEST(DatabaseRace, ASleeperWithEveryLockDelaysNoKernel) {
     ASSERT_EQ(held, '1');
   }
   int locks = 0;
-  auto ops = std::make_unique<testing::FaultyFileOps>([&](const std::string& call) {
+  auto ops = std::make_unique<test::FaultyFileOps>([&](const std::string& call) {
     locks += call == "lock";
     return 0;
   });

@@ -8,7 +8,7 @@
 #include "runtime/database/database.h"
 #include "tests/support/command.h"
 
-namespace headnorm::testing {
+namespace headnorm::test {
 namespace {
 
 using nlohmann::json;
@@ -193,4 +193,4 @@ TEST_F(EmulatorCommand, CountersAreOfGpuTargets) {
 }
 
 }  // namespace
-}  // namespace headnorm::testing
+}  // namespace headnorm::test

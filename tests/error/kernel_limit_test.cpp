@@ -18,11 +18,11 @@ constexpr std::size_t kCodeBytes = 10000;
 class KernelLimitTest : public ::testing::Test {
  protected:
   Artifact artifact(int number) const {
-    return testing::sample_artifact(testing::sample_plan(testing::sample_spec(), testing::sample_device()),
-                                    "backend-" + std::to_string(number), std::string(kCodeBytes, 'x') + std::to_string(number));
+    return test::sample_artifact(test::sample_plan(test::sample_spec(), test::sample_device()), "backend-" + std::to_string(number),
+                                 std::string(kCodeBytes, 'x') + std::to_string(number));
   }
   fs::path entry(int number) const { return root_ / "kernels" / (artifact(number).key + ".json"); }
-  fs::path code(int number) const { return root_ / "kernels" / (testing::sample_kernel(artifact(number)).sha256 + ".o"); }
+  fs::path code(int number) const { return root_ / "kernels" / (test::sample_kernel(artifact(number)).sha256 + ".o"); }
 
   static void make_older(const fs::path& file, std::chrono::seconds age) {
     fs::last_write_time(file, fs::file_time_type::clock::now() - age);
@@ -51,7 +51,7 @@ class KernelLimitTest : public ::testing::Test {
 
   bool is_found(Database& database, int number) const { return database.find_kernel(artifact(number).key)->has_value(); }
 
-  testing::TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
   fs::path root_ = directory_.path() / "db";
 };
 
@@ -108,7 +108,7 @@ TEST_F(KernelLimitTest, CodeThatAnEntryStillNamesStays) {
 TEST_F(KernelLimitTest, DamagedEntriesAndCodeThatNothingNamesGoFirst) {
   std::unique_ptr<Database> database = Database::open(root_).value();
   store(*database, 3);
-  testing::write_file(entry(2), "damaged");
+  test::write_file(entry(2), "damaged");
   make_older(entry(2), std::chrono::hours(2));
   collect({.bytes = bytes_stored() - 1, .grace_seconds = 3600});
   EXPECT_FALSE(fs::exists(entry(2)));
@@ -133,7 +133,7 @@ TEST_F(KernelLimitTest, StoringKeepsToTheLimitOfTheDatabase) {
 TEST_F(KernelLimitTest, FilesThatCannotBeRemovedStayAndAreCounted) {
   std::unique_ptr<Database> database = Database::open(root_).value();
   store(*database, 3);
-  testing::FaultyFileOps ops([](const std::string& call) { return call == "remove" ? -EBUSY : 0; });
+  test::FaultyFileOps ops([](const std::string& call) { return call == "remove" ? -EBUSY : 0; });
   const fs::path path = root_ / "kernels";
   const auto kernels = Directory::open(AT_FDCWD, path.string(), path, Trust::code);
   const Collected collected = collect_kernels(ops, **kernels, {.bytes = 0, .grace_seconds = 0}).value();

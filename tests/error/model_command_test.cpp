@@ -8,7 +8,7 @@
 #include "tuner/cost_model/prediction.h"
 #include "tuner/search_space.h"
 
-namespace headnorm::testing {
+namespace headnorm::test {
 namespace {
 
 using nlohmann::json;
@@ -177,4 +177,4 @@ TEST_F(ModelCommand, AFreshUserIsServedFromTheShippedTables) {
 }
 
 }  // namespace
-}  // namespace headnorm::testing
+}  // namespace headnorm::test

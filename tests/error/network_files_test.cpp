@@ -130,7 +130,7 @@ class NetworkFiles : public ::testing::Test {
     return record;
   }
 
-  testing::TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
   std::filesystem::path root_ = directory_.path() / "db";
   std::unique_ptr<Device> device_;
   std::unique_ptr<Database> database_;

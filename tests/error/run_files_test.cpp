@@ -6,7 +6,7 @@
 #include "core/dtype.h"
 #include "tests/support/command.h"
 
-namespace headnorm::testing {
+namespace headnorm::test {
 namespace {
 
 using nlohmann::json;
@@ -255,4 +255,4 @@ TEST_F(RunTest, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace headnorm::testing
+}  // namespace headnorm::test

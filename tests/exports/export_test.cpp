@@ -14,11 +14,11 @@
 namespace headnorm::exports {
 namespace {
 
-using headnorm::testing::gpu_device;
-using headnorm::testing::host_device;
-using headnorm::testing::sample_rows;
-using headnorm::testing::searched_row;
-using headnorm::testing::spec_of;
+using headnorm::test::gpu_device;
+using headnorm::test::host_device;
+using headnorm::test::sample_rows;
+using headnorm::test::searched_row;
+using headnorm::test::spec_of;
 
 constexpr const char* kTool = "headnorm 0.1.0";
 
@@ -93,13 +93,13 @@ TEST(Export, KernelsThatDifferNeverShareAName) {
   std::set<std::string> names;
   for (const std::string extra : {"", ",residual=add:bf16", ",residual=inplace:bf16", ",gate=seednorm,seed_heads=16",
                                   ",gate=seednorm,seed_heads=1", ",rounding=llama", ",weight_offset=1", ",mode=safe-range"})
-    EXPECT_TRUE(names.insert(kernel_name(spec_of(headnorm::testing::kPlainSpec + extra))).second) << extra;
-  EXPECT_TRUE(names.insert(kernel_name(spec_of(headnorm::testing::kEpsSpec))).second);
+    EXPECT_TRUE(names.insert(kernel_name(spec_of(headnorm::test::kPlainSpec + extra))).second) << extra;
+  EXPECT_TRUE(names.insert(kernel_name(spec_of(headnorm::test::kEpsSpec))).second);
   EXPECT_TRUE(names.count("mh_rmsnorm_bf16_H16_D256")) << "the plain one has the plain name";
 }
 
 TEST(Export, ColdPolicyStandsForBoth) {
-  const KernelSpec spec = spec_of(headnorm::testing::kPlainSpec);
+  const KernelSpec spec = spec_of(headnorm::test::kPlainSpec);
   const std::vector<Row> rows = canonical_rows({searched_row(spec, 64, gpu_device(), 5, Evidence::measured, CachePolicy::warm),
                                                 searched_row(spec, 64, gpu_device(), 9, Evidence::measured, CachePolicy::cold)});
   ASSERT_EQ(rows.size(), 1u);
@@ -110,8 +110,8 @@ TEST(Export, ColdPolicyStandsForBoth) {
 
 TEST(ExportFields, EveryScheduleComesBackFromItsValues) {
   for (const DeviceInfo& device : {gpu_device(), host_device()}) {
-    const KernelSpec spec = spec_of(headnorm::testing::kPlainSpec);
-    const std::vector<std::string> schedules = headnorm::testing::some_schedules(spec, device.target);
+    const KernelSpec spec = spec_of(headnorm::test::kPlainSpec);
+    const std::vector<std::string> schedules = headnorm::test::some_schedules(spec, device.target);
     const Fields fields(schedules);
     std::vector<std::string> names;
     for (const Fields::Field& field : fields.list()) names.push_back(field.name);
@@ -209,10 +209,10 @@ TEST(ExportT4, FailedResultsHaveAWordInPlaceOfATime) {
 }
 
 TEST(ExportTriton, BestConfigurationIsFirstAndNoneIsTwice) {
-  const KernelSpec spec = spec_of(headnorm::testing::kPlainSpec);
+  const KernelSpec spec = spec_of(headnorm::test::kPlainSpec);
   std::vector<Row> rows;
   for (std::int64_t count : {1, 16, 256}) rows.push_back(searched_row(spec, count, gpu_device(), 5));
-  rows[0].record.schedule = *parse_schedule(headnorm::testing::some_schedules(spec, gpu_device().target)[0]);
+  rows[0].record.schedule = *parse_schedule(headnorm::test::some_schedules(spec, gpu_device().target)[0]);
   const std::string text = render("triton", rows)[0].bytes;
   const auto count = [&](const std::string& part) {
     int found = 0;

@@ -8,7 +8,7 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   Result<std::unique_ptr<Database>> database = Database::open(argv[1]);
   const Result<MergeCounts> merged =
-      database.ok() ? (*database)->merge(testing::entries_of(testing::sample_rows())) : Result<MergeCounts>(database.error());
+      database.ok() ? (*database)->merge(test::entries_of(test::sample_rows())) : Result<MergeCounts>(database.error());
   if (merged.ok()) return 0;
   std::fprintf(stderr, "%s\n", merged.error().message.c_str());
   return 1;

@@ -1,5 +1,7 @@
 // Merging: the same database whatever the order, whole after any interruption, and exact for no device but a record's own.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <map>
@@ -17,14 +19,14 @@
 namespace headnorm {
 namespace {
 
-using testing::entries_of;
-using testing::FaultyFileOps;
-using testing::gpu_device;
-using testing::host_device;
-using testing::sample_rows;
-using testing::searched_row;
-using testing::spec_of;
-using testing::TemporaryDirectory;
+using test::entries_of;
+using test::FaultyFileOps;
+using test::gpu_device;
+using test::host_device;
+using test::sample_rows;
+using test::searched_row;
+using test::spec_of;
+using test::TemporaryDirectory;
 
 using Files = std::map<std::string, std::string>;
 
@@ -33,7 +35,7 @@ Files files_in(const std::filesystem::path& directory) {
   for (const char* part : {"records", "trials"}) {
     for (const auto& entry : std::filesystem::directory_iterator(directory / part)) {
       const std::string name = entry.path().filename().string();
-      if (!name.starts_with(".tmp-")) files[std::string(part) + "/" + name] = testing::read_file(entry.path());  // of a dead writer
+      if (!name.starts_with(".tmp-")) files[std::string(part) + "/" + name] = test::read_file(entry.path());  // of a dead writer
     }
   }
   return files;
@@ -64,7 +66,7 @@ std::vector<MergeEntry> random_entries(std::mt19937& random) {
   const auto any = [&](int limit) { return static_cast<int>(random() % static_cast<unsigned>(limit)); };
   std::vector<MergeEntry> entries;
   for (int i = 0; i < 6; ++i) {
-    exports::Row row = searched_row(spec_of(any(2) == 0 ? testing::kPlainSpec : testing::kResidualSpec), 1 << any(2),
+    exports::Row row = searched_row(spec_of(any(2) == 0 ? test::kPlainSpec : test::kResidualSpec), 1 << any(2),
                                     any(2) == 0 ? gpu_device() : gpu_device("NVIDIA H200", 66), 10.0 + any(3),
                                     static_cast<Evidence>(any(3)), static_cast<CachePolicy>(any(2)));
     row.record.created = "2026-01-0" + std::to_string(1 + any(2)) + "T00:00:00Z";
@@ -91,8 +93,8 @@ TEST(Merge, IsCommutativeAssociativeAndIdempotent) {
 }
 
 TEST(Merge, PredictionNeverReplacesMeasurement) {
-  exports::Row measured = searched_row(spec_of(testing::kPlainSpec), 64, gpu_device(), 50);
-  exports::Row predicted = searched_row(spec_of(testing::kPlainSpec), 64, gpu_device(), 1, Evidence::predicted);
+  exports::Row measured = searched_row(spec_of(test::kPlainSpec), 64, gpu_device(), 50);
+  exports::Row predicted = searched_row(spec_of(test::kPlainSpec), 64, gpu_device(), 1, Evidence::predicted);
   predicted.record.created = "2030-01-01T00:00:00Z";
   predicted.trials->record_digest = record_digest(predicted.record);
   for (const auto& order : {std::vector{measured, predicted}, std::vector{predicted, measured}}) {
@@ -125,7 +127,7 @@ TEST(Merge, CountsWhatItDid) {
 TEST(Merge, OneDeviceIsNeverServedAnothersRecord) {
   const TemporaryDirectory folder;
   const auto database = *Database::open(folder.path() / "db");
-  const KernelSpec spec = spec_of(testing::kPlainSpec);
+  const KernelSpec spec = spec_of(test::kPlainSpec);
   const std::vector<DeviceInfo> devices = {gpu_device(), gpu_device("NVIDIA H200", 66), gpu_device("NVIDIA A100 80GB", 108),
                                            gpu_device("NVIDIA H200", 132, "emulator"), host_device()};
   ASSERT_TRUE(database->merge(entries_of({searched_row(spec, 64, devices[0], 10)})).ok());
@@ -144,17 +146,17 @@ TEST(Merge, OneDeviceIsNeverServedAnothersRecord) {
 }
 
 TEST(Merge, KilledAnywhereItIsWholeAndTheNextOneFinishesIt) {
-  const auto before = entries_of({searched_row(spec_of(testing::kPlainSpec), 64, gpu_device(), 50)});
-  auto added = entries_of({searched_row(spec_of(testing::kPlainSpec), 1, gpu_device(), 5),
-                           searched_row(spec_of(testing::kResidualSpec), 64, host_device(), 70)});
+  const auto before = entries_of({searched_row(spec_of(test::kPlainSpec), 64, gpu_device(), 50)});
+  auto added = entries_of({searched_row(spec_of(test::kPlainSpec), 1, gpu_device(), 5),
+                           searched_row(spec_of(test::kResidualSpec), 64, host_device(), 70)});
   const Files old_files = merged({before}), new_files = merged({before, added});
   int killed = 0, finished = 0, untouched = 0;
   for (int calls = 0;; ++calls) {
     const TemporaryDirectory folder;
     const std::filesystem::path place = folder.path() / "db";
     ASSERT_TRUE((*Database::open(place))->merge(before).ok());
-    const int status = testing::wait_for(testing::start_process([&] {
-      const auto database = DirectoryDatabase::open(place, {}, std::make_unique<FaultyFileOps>(testing::killed_after(calls)));
+    const int status = test::wait_for(test::start_process([&] {
+      const auto database = DirectoryDatabase::open(place, {}, std::make_unique<FaultyFileOps>(test::killed_after(calls)));
       return database.ok() && (*database)->merge(added).ok();
     }));
     // Whole at once; and after the next one that opens it, all or nothing.
@@ -165,7 +167,7 @@ TEST(Merge, KilledAnywhereItIsWholeAndTheNextOneFinishesIt) {
     const Files files = files_in(place);
     EXPECT_TRUE(files == old_files || files == new_files) << calls;
     EXPECT_FALSE(std::filesystem::exists(place / "pending.json")) << calls;
-    if (testing::succeeded(status)) break;
+    if (test::succeeded(status)) break;
     ++killed;
     ++(files == new_files ? finished : untouched);
   }
@@ -174,10 +176,32 @@ TEST(Merge, KilledAnywhereItIsWholeAndTheNextOneFinishesIt) {
   EXPECT_GT(untouched, 0);
 }
 
+// The lock says that a process is at work: what it has written down is its own to finish.
+TEST(Merge, AnotherOneAtWorkIsLeftAlone) {
+  const TemporaryDirectory folder;
+  const std::filesystem::path place = folder.path() / "db";
+  const auto entries = entries_of(sample_rows());
+  const auto database = *Database::open(place);
+  test::write_file(place / "pending.json", pending_to_json(entries));
+  {
+    const Descriptor at_work(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    ASSERT_EQ(::flock(at_work.get(), LOCK_EX), 0);
+    const Result<MergeCounts> refused = database->merge(entries);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().message.find("another process"), std::string::npos);
+    ASSERT_TRUE(Database::open(place).ok());
+    EXPECT_TRUE(std::filesystem::exists(place / "pending.json"));
+    EXPECT_TRUE(files_in(place).empty());
+  }
+  ASSERT_TRUE(Database::open(place).ok());
+  EXPECT_FALSE(std::filesystem::exists(place / "pending.json"));
+  EXPECT_FALSE(files_in(place).empty());
+}
+
 TEST(Merge, FullDiskBeforeItBeginsChangesNothing) {
   const TemporaryDirectory folder;
   const std::filesystem::path place = folder.path() / "db";
-  const auto before = entries_of({searched_row(spec_of(testing::kPlainSpec), 64, gpu_device(), 50)});
+  const auto before = entries_of({searched_row(spec_of(test::kPlainSpec), 64, gpu_device(), 50)});
   ASSERT_TRUE((*Database::open(place))->merge(before).ok());
   const Files old_files = files_in(place);
   const auto database = *DirectoryDatabase::open(
@@ -192,12 +216,12 @@ TEST(Merge, FullDiskBeforeItBeginsChangesNothing) {
 TEST(Merge, HostilePendingFileIsPassedOverWithAWarning) {
   const TemporaryDirectory folder;
   const std::filesystem::path place = folder.path() / "db";
-  const auto before = entries_of({searched_row(spec_of(testing::kPlainSpec), 64, gpu_device(), 50)});
+  const auto before = entries_of({searched_row(spec_of(test::kPlainSpec), 64, gpu_device(), 50)});
   ASSERT_TRUE((*Database::open(place))->merge(before).ok());
   const Files old_files = files_in(place);
   for (const std::string& text :
        {std::string("{"), std::string(1 << 16, '['), std::string("{\"entries\": [], \"sha256\": \"00\"}")}) {
-    testing::write_file(place / "pending.json", text);
+    test::write_file(place / "pending.json", text);
     std::vector<std::string> warnings;
     const auto database = Database::open(place, {.read_only = false, .warn = [&](const std::string& w) { warnings.push_back(w); }});
     ASSERT_TRUE(database.ok());
@@ -235,7 +259,7 @@ TEST(TrialLog, DamagedFileIsNoneAndCheckNamesIt) {
   ASSERT_TRUE(database->merge(entries_of({row})).ok());
   ASSERT_TRUE((*database->find_trials(row.record)).has_value());
   const std::string name = "trials/" + row.record.id + ".json";
-  testing::write_file(folder.path() / "db" / name, "{}");
+  test::write_file(folder.path() / "db" / name, "{}");
   EXPECT_FALSE((*database->find_trials(row.record)).has_value());
   const std::vector<Damage> damage = *database->check();
   ASSERT_EQ(damage.size(), 1u);

@@ -9,7 +9,7 @@
 #include "generator/export/row.h"
 #include "runtime/database/database.h"
 
-namespace headnorm::testing {
+namespace headnorm::test {
 
 inline constexpr const char* kHostileName = "Evil \"GPU\" \\ ?\?/ a|b, c*/ 'd' \xC3\x9F";
 
@@ -124,4 +124,4 @@ inline std::vector<MergeEntry> entries_of(const std::vector<exports::Row>& rows)
   return entries;
 }
 
-}  // namespace headnorm::testing
+}  // namespace headnorm::test

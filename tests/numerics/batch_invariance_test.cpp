@@ -131,9 +131,9 @@ void publish_winners(Database& database, const KernelSpec& spec, const DeviceInf
   ASSERT_GE(plans.size(), std::size(kRowCounts));
   for (std::size_t i = 0; i < std::size(kRowCounts); ++i) {
     const Plan& plan = plans[i * plans.size() / std::size(kRowCounts)];
-    Record record = testing::sample_record(spec, kRowCounts[i], device);
+    Record record = test::sample_record(spec, kRowCounts[i], device);
     record.schedule = plan.schedule;
-    record.kernel = testing::sample_kernel(testing::sample_artifact(plan));
+    record.kernel = test::sample_kernel(test::sample_artifact(plan));
     const auto published = database.publish(record);
     ASSERT_TRUE(published.ok()) << published.error().message;
   }
@@ -141,7 +141,7 @@ void publish_winners(Database& database, const KernelSpec& spec, const DeviceInf
 
 TEST(BatchInvariance, ARowIsBitEqualInEveryBatchThoughEachIsTunedOnItsOwn) {
   const KernelSpec spec = *parse_spec("width=768,head_size=256,gate=seednorm,mode=batch-invariant");
-  const testing::TemporaryDirectory directory;
+  const test::TemporaryDirectory directory;
   auto database = *Database::open(directory.path() / "db");
   HostRunner host(2);
   publish_winners(*database, spec, host.device().info());

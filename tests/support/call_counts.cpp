@@ -14,12 +14,12 @@ std::atomic<long> allocation_count{0}, lock_count{0};
 
 }  // namespace
 
-namespace headnorm::testing {
+namespace headnorm::test {
 
 long allocations() { return allocation_count; }
 long locks() { return lock_count; }
 
-}  // namespace headnorm::testing
+}  // namespace headnorm::test
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 

@@ -20,7 +20,7 @@
 
 #include "tests/support/temporary_directory.h"
 
-namespace headnorm::testing {
+namespace headnorm::test {
 
 struct CommandResult {
   int exit_code = -1;  // -1: ended by a signal
@@ -116,4 +116,4 @@ class Command {
   TemporaryDirectory home_;
 };
 
-}  // namespace headnorm::testing
+}  // namespace headnorm::test

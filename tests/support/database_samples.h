@@ -8,7 +8,7 @@
 #include "core/digest.h"
 #include "runtime/database/database.h"
 
-namespace headnorm::testing {
+namespace headnorm::test {
 
 inline DeviceInfo sample_device() {
   DeviceInfo device;
@@ -81,4 +81,4 @@ inline void write_file(const std::filesystem::path& path, const std::string& byt
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-}  // namespace headnorm::testing
+}  // namespace headnorm::test

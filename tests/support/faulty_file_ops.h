@@ -9,7 +9,7 @@
 
 #include "runtime/database/directory.h"
 
-namespace headnorm::testing {
+namespace headnorm::test {
 
 // Asks `fault(name)` before every call: 0 lets it happen, a negative errno is its result.
 class FaultyFileOps final : public FileOps {
@@ -63,4 +63,4 @@ inline FaultyFileOps::Fault killed_after(int calls) {
   };
 }
 
-}  // namespace headnorm::testing
+}  // namespace headnorm::test

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-namespace headnorm::testing {
+namespace headnorm::test {
 
 // The child exits with 0 if `work` returns true, with 1 otherwise, and runs nothing else of the test.
 inline pid_t start_process(const std::function<bool()>& work) {
@@ -24,4 +24,4 @@ inline int wait_for(pid_t child) {
 
 inline bool succeeded(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
 
-}  // namespace headnorm::testing
+}  // namespace headnorm::test

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace headnorm::testing {
+namespace headnorm::test {
 
 class TemporaryDirectory {
  public:
@@ -28,4 +28,4 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-}  // namespace headnorm::testing
+}  // namespace headnorm::test

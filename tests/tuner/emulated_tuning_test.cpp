@@ -63,7 +63,7 @@ class EmulatedTuning : public ::testing::Test {
 
   static constexpr const char* kSpec = "width=512,head_size=128,x=bf16,y=bf16,weight=channel:bf16,eps=1e-06";
 
-  testing::TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
   SpoilingBackend backend_;
 };
 

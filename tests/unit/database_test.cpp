@@ -7,9 +7,9 @@
 namespace headnorm {
 namespace {
 
-using testing::sample_device;
-using testing::sample_record;
-using testing::sample_spec;
+using test::sample_device;
+using test::sample_record;
+using test::sample_spec;
 
 class DatabaseTest : public ::testing::Test {
  protected:
@@ -37,7 +37,7 @@ class DatabaseTest : public ::testing::Test {
     return std::string(to_text(found.served)) + (found.record ? " " + std::to_string(found.record->rows) : "");
   }
 
-  testing::TemporaryDirectory directory;
+  test::TemporaryDirectory directory;
   std::vector<std::string> warnings;
   std::unique_ptr<Database> database;
 };
@@ -201,6 +201,9 @@ TEST_F(DatabaseTest, AGpuIsServedByItsOwnCapabilityAlone) {
   EXPECT_EQ(served(spec, 64, gpu("sm_89")), "default");
   EXPECT_EQ(served(spec, 64, gpu("sm_100+ptx88")), "other_device 64");
   EXPECT_EQ(look_up(spec, 64, gpu("sm_100+ptx88")).record->device.target.sm, 100);
+  DeviceInfo updated = gpu("sm_100");
+  updated.target = *parse_target("sm_100+ptx88");
+  EXPECT_EQ(served(spec, 64, updated), "exact 64") << "the same GPU with another driver";
 }
 
 TEST_F(DatabaseTest, AnswersSayWhereTheyComeFrom) {
@@ -262,7 +265,7 @@ TEST_F(DatabaseTest, ALookUpSeesWhatOthersPublishAndRemove) {
 }
 
 TEST_F(DatabaseTest, KernelsAreFoundByKeyAndByRecord) {
-  const Artifact artifact = testing::sample_artifact(testing::sample_plan(sample_spec(), sample_device()));
+  const Artifact artifact = test::sample_artifact(test::sample_plan(sample_spec(), sample_device()));
   EXPECT_FALSE(database->find_kernel(artifact.key)->has_value());
   const Result<StoredKernel> stored = database->store_kernel(artifact);
   ASSERT_TRUE(stored.ok()) << stored.error().message;
@@ -285,18 +288,18 @@ TEST_F(DatabaseTest, KernelsAreFoundByKeyAndByRecord) {
 TEST_F(DatabaseTest, IndexIsRebuiltFromTheRecords) {
   publish(sample_record(sample_spec(), 8));
   const std::filesystem::path index = database->directory() / "index.json";
-  const std::string whole = testing::read_file(index);
+  const std::string whole = test::read_file(index);
   EXPECT_NE(whole.find(sample_record(sample_spec(), 8).id), std::string::npos);
   for (const std::string damage : {"", "{\"records\": [\"../../etc/passwd\"]}", "\xff"}) {
-    testing::write_file(index, damage);
+    test::write_file(index, damage);
     EXPECT_EQ(served(sample_spec(), 8), "exact 8");
     EXPECT_TRUE(database->check()->empty());
-    EXPECT_EQ(testing::read_file(index), whole);
+    EXPECT_EQ(test::read_file(index), whole);
   }
   std::filesystem::remove(index);
   EXPECT_EQ(open()->list()->size(), 1u);
   EXPECT_TRUE(database->check()->empty());
-  EXPECT_EQ(testing::read_file(index), whole);
+  EXPECT_EQ(test::read_file(index), whole);
 }
 
 }  // namespace

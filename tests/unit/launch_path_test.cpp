@@ -18,10 +18,10 @@ namespace {
 
 // Counts memory and locks from its making on.
 struct Counts {
-  long allocations = testing::allocations(), locks = testing::locks();
+  long allocations = test::allocations(), locks = test::locks();
   void expect_nothing() const {
-    EXPECT_EQ(testing::allocations() - allocations, 0);
-    EXPECT_EQ(testing::locks() - locks, 0);
+    EXPECT_EQ(test::allocations() - allocations, 0);
+    EXPECT_EQ(test::locks() - locks, 0);
   }
 };
 
@@ -30,9 +30,9 @@ TEST(CallCounts, CountMemoryAndLocks) {
   std::mutex mutex;
   const auto memory = std::make_unique<std::array<char, 1000>>();
   const std::lock_guard lock(mutex);
-  EXPECT_GE(testing::allocations() - counts.allocations, 1);
+  EXPECT_GE(test::allocations() - counts.allocations, 1);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_GE(testing::locks() - counts.locks, 1);
+  EXPECT_GE(test::locks() - counts.locks, 1);
 #endif
 }
 
@@ -173,6 +173,22 @@ TEST(InsertOnlyMap, KeysOfOneHashAreToldApart) {
   for (int i = 0; i < 100; ++i) map.insert(i, -i, 1000);
   for (int i = 0; i < 100; ++i) ASSERT_EQ(*map.find(i), -i);
   EXPECT_EQ(map.find(100), nullptr);
+}
+
+// A place that was free when a reader looked at it may be taken by another key in the next moment.
+TEST(InsertOnlyMap, AKeyThatIsNotThereIsNotFoundWhileOthersAreAdded) {
+  for (int round = 0; round < 20; ++round) {
+    InsertOnlyMap<int, int, SameHash> map;
+    std::atomic<bool> done = false;
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 2; ++i)
+      readers.emplace_back([&] {
+        while (!done) ASSERT_EQ(map.find(-1), nullptr);
+      });
+    for (int i = 0; i < 500; ++i) map.insert(i, i, 1000);
+    done = true;
+    for (std::thread& reader : readers) reader.join();
+  }
 }
 
 TEST(InsertOnlyMap, StopsAtItsLimit) {

@@ -10,7 +10,7 @@ namespace headnorm {
 namespace {
 
 using sealed_json::Json;
-using testing::sample_record;
+using test::sample_record;
 
 // The record's text after `change`, sealed again: what a careless program, not a flipped bit, would write.
 std::string changed(const std::function<void(Json&)>& change) {
@@ -49,10 +49,10 @@ TEST(Record, RoundTripsExactly) {
 }
 
 TEST(Record, RoundTripsWithoutKernelAndForGpu) {
-  DeviceInfo device = testing::sample_device();
+  DeviceInfo device = test::sample_device();
   device.kind = "cuda";
   device.target = make_gpu_target(90);
-  Record record = sample_record(testing::sample_spec(), 7, device, Evidence::predicted, CachePolicy::warm);
+  Record record = sample_record(test::sample_spec(), 7, device, Evidence::predicted, CachePolicy::warm);
   record.kernel = {};
   const Result<Record> read = record_from_json(to_json(record));
   ASSERT_TRUE(read.ok()) << read.error().message;
@@ -63,8 +63,8 @@ TEST(Record, RoundTripsWithoutKernelAndForGpu) {
 }
 
 TEST(Record, IdIsOfSpecRowsDeviceAndPolicy) {
-  const DeviceInfo device = testing::sample_device();
-  const KernelSpec spec = testing::sample_spec();
+  const DeviceInfo device = test::sample_device();
+  const KernelSpec spec = test::sample_spec();
   const std::string id = record_id(spec, 8, device, CachePolicy::cold);
   EXPECT_TRUE(sealed_json::is_hex(id, 32)) << id;
 
@@ -82,7 +82,7 @@ TEST(Record, IdIsOfSpecRowsDeviceAndPolicy) {
   for (const DeviceInfo& other : {kind, name, target, units}) EXPECT_NE(record_id(spec, 8, other, CachePolicy::cold), id);
   EXPECT_NE(record_id(spec, 9, device, CachePolicy::cold), id);
   EXPECT_NE(record_id(spec, 8, device, CachePolicy::warm), id);
-  EXPECT_NE(record_id(testing::sample_spec(4096, 128), 8, device, CachePolicy::cold), id);
+  EXPECT_NE(record_id(test::sample_spec(4096, 128), 8, device, CachePolicy::cold), id);
 
   KernelSpec other_spelling = spec;
   other_spelling.seed_scale = 3;  // no gate: without meaning

@@ -40,7 +40,7 @@ class Safetensors : public ::testing::Test {
     return tensor.ok() ? "accepted" : tensor.error().message + " / " + tensor.error().remedy;
   }
 
-  testing::TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
 };
 
 TEST_F(Safetensors, WhatIsWrittenIsRead) {

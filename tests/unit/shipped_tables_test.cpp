@@ -11,9 +11,9 @@
 namespace headnorm {
 namespace {
 
-using testing::sample_device;
-using testing::sample_record;
-using testing::sample_spec;
+using test::sample_device;
+using test::sample_record;
+using test::sample_spec;
 
 DeviceInfo sample_gpu(const char* target = "sm_90", const char* name = "NVIDIA H200", int units = 132) {
   DeviceInfo info;
@@ -97,7 +97,7 @@ TEST(TunedTable, RefusesEveryDamage) {
 class ShippedTablesTest : public ::testing::Test {
  protected:
   void ship(const std::string& name, const std::vector<Record>& records) {
-    testing::write_file(directory_.path() / name, *table_to_json(records));
+    test::write_file(directory_.path() / name, *table_to_json(records));
   }
   std::shared_ptr<ShippedTables> tables() {
     return std::make_shared<ShippedTables>(directory_.path(), [this](const std::string& text) { warnings_.push_back(text); });
@@ -108,7 +108,7 @@ class ShippedTablesTest : public ::testing::Test {
            (lookup.record ? " " + std::to_string(lookup.record->rows) : "");
   }
 
-  testing::TemporaryDirectory directory_, user_;
+  test::TemporaryDirectory directory_, user_;
   std::vector<std::string> warnings_;
 };
 
@@ -157,7 +157,7 @@ TEST_F(ShippedTablesTest, TheUsersRecordsComeFirstAmongEquals) {
 }
 
 TEST_F(ShippedTablesTest, OnlyFilesOfTheInstructionSetAreRead) {
-  testing::write_file(directory_.path() / "sm_80.a100.json", "no table");
+  test::write_file(directory_.path() / "sm_80.a100.json", "no table");
   ship("sm_90.h200.json", {predicted(sample_spec(), 64)});
   const auto shipped = tables();
   EXPECT_EQ(answer(*shipped->look_up(sample_spec(), 64, sample_gpu())), "predicted shipped 64");

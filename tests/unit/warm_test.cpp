@@ -59,7 +59,7 @@ class Warm : public ::testing::Test {
     return runtime.run(spec, arguments);
   }
 
-  testing::TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
   fs::path root_ = directory_.path() / "db";
   KernelSpec spec_ = fixtures::norm_spec();
   std::unique_ptr<Device> device_;
@@ -201,13 +201,13 @@ TEST_F(Warm, RanksInOtherProcessesSeeTheSameDigestOfACopy) {
   fs::copy(root_ / "records", copy / "records");
   const std::string digest = table_digest(*database_->list());
   for (const fs::path& place : {root_, copy}) {
-    const int status = testing::wait_for(testing::start_process([&] {
+    const int status = test::wait_for(test::start_process([&] {
       DatabaseOptions read_only;
       read_only.read_only = true;
       auto table = Database::open(place, read_only);
       return table.ok() && table_digest(*(*table)->list()) == digest;
     }));
-    EXPECT_TRUE(testing::succeeded(status)) << place;
+    EXPECT_TRUE(test::succeeded(status)) << place;
   }
 }
 
