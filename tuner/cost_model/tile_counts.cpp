@@ -285,9 +285,9 @@ void count_address(const Plan& plan, TileCounts& counts) {
         kLoopAddress + (2 * kTurnAddress + kTurnOperand * looped_operands(plan)) * static_cast<double>(turns(plan));
 }
 
-// From sm_100 on the compiler reads vectors of weights into 64-bit registers, and takes those apart where they are used.
+// From sm_100 on, weights that stay do so in 64-bit registers, which each tile takes apart.
 double weight_halves(const Plan& plan) {
-  if (plan.target.sm < 100 || plan.target.ptx < 86) return 0;
+  if (!plan.gpu().weights_stay || plan.target.sm < 100 || plan.target.ptx < 86) return 0;
   const double bytes = static_cast<double>(plan.gpu().chunks) * plan.gpu().vector_elements * size_bytes(plan.spec.weight_dtype);
   return weights_by_element(plan) * bytes / 8;
 }

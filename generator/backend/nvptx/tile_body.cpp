@@ -290,7 +290,7 @@ Result<void> TileBody::lower(llvm::BasicBlock* next) {
 
 Result<void> TileBody::find_kept() {
   if (plan_.gpu_schedule().residency != Residency::shared || stage_ != nullptr) return {};
-  kept_ids_ = kept_of_first_sweep(program_);
+  kept_ids_ = program::values_to_keep(program_, 0);
   std::vector<Dtype> dtypes;
   for (ValueId id : kept_ids_) dtypes.push_back(kept_dtype(at(id)));
   HEADNORM_TRY(Kept kept, Kept::make(plan_, ir_, thread_, kernel_.getName().str() + "_kept", dtypes));
