@@ -50,7 +50,7 @@ TEST_F(ModelCommand, TuneSearchesByTheModelAndSaysPredicted) {
     EXPECT_EQ(result["evidence"], "predicted");
     EXPECT_EQ(result["device"], "model:h200");
     EXPECT_EQ(result["device_name"], "NVIDIA H200");
-    EXPECT_EQ(result["target"], "sm_90");
+    EXPECT_EQ(result["target"], "sm_90+ptx80");
     EXPECT_EQ(result["origin"], "tuned");
     EXPECT_EQ(result["candidates"]["measured"], 0);
     EXPECT_EQ(result["candidates"]["verified"], 0);

@@ -60,7 +60,7 @@ TEST(GpuModel, RefusesWhatIsNone) {
   EXPECT_TRUE(without("H200 SXM", "H200").ok());
   for (const auto& [what, instead] :
        {std::pair("\"clock_ghz\"", "\"clock\""), std::pair("1.98", "-1"), std::pair("1.98", "null"),
-        std::pair("\"sm_90\"", "\"x86-64\""), std::pair("from memory", "certain"), std::pair("{", "[")})
+        std::pair("\"sm_90+ptx80\"", "\"x86-64\""), std::pair("from memory", "certain"), std::pair("{", "[")})
     EXPECT_FALSE(without(what, instead).ok()) << what;
   EXPECT_FALSE(gpu_model_from_json("").ok());
 }
