@@ -4,5 +4,5 @@ extern "C" cudaError_t {{entry}}_launch(
   if (rows == 0) return cudaSuccess;
   if (rows < 0 || rows > {{max_rows}}LL) return cudaErrorInvalidValue;
 {{checks}}  constexpr int kDynamicSharedBytes = {{dynamic_shared_bytes}};
-{{shared}}  const long long tiles = (rows + kRowsPerTile - 1) / kRowsPerTile * kTilesPerRow;
+{{cluster}}{{shared}}  const long long tiles = (rows + kRowsPerTile - 1) / kRowsPerTile * kTilesPerRow;
 {{grid}}{{launch}}}

@@ -81,14 +81,30 @@ TEST(CudaSource, SaysTheFormulaInItsOwnWords) {
 // What a compiler could contract or approximate is not left to it.
 TEST(CudaSource, HasNoArithmeticThatACompilerMayChange) {
   const auto text = render_cuda(plan_of("width=768,head_size=256,residual=add:bf16,gate=seednorm,sigma=softsign", "", "sm_90"));
+  ASSERT_TRUE(text.ok()) << text.error().message;
   const std::size_t begin = text->find("// Sweep 1"), end = text->find("#ifndef __CUDACC_RTC__", begin);
+  ASSERT_NE(begin, std::string::npos);
+  ASSERT_NE(end, std::string::npos);
   std::istringstream body(text->substr(begin, end - begin));
+  int computing = 0;
   for (std::string line; std::getline(body, line);) {
     const std::string code = line.substr(0, line.find("//"));
     if (code.find("float") == std::string::npos && code.find("[i]") == std::string::npos) continue;
+    ++computing;
     EXPECT_EQ(code.find(" * "), std::string::npos) << line;
     EXPECT_EQ(code.find(" / "), std::string::npos) << line;
   }
+  EXPECT_GT(computing, 10);
+}
+
+TEST(CudaSource, AsksForClustersThatNotEveryDeviceTakes) {
+  const auto launcher_of = [](const char* cluster) {
+    const std::string schedule = std::string("lanes=64,vector=8,") + cluster;
+    return *render_cuda(plan_of("width=32768,head_size=32768", schedule.c_str(), "sm_90"));
+  };
+  const char* const attribute = "cudaFuncAttributeNonPortableClusterSizeAllowed";
+  EXPECT_TRUE(contains(launcher_of("cluster=16"), attribute));
+  EXPECT_FALSE(contains(launcher_of("cluster=8"), attribute));
 }
 
 TEST(CudaSource, IsForGpus) {

@@ -22,6 +22,8 @@ using program::Program;
 
 namespace {
 
+constexpr int kPortableCluster = 8;  // blocks of a cluster that every device with clusters takes
+
 bool has_op(const Program& program, Op op) {
   return std::any_of(program.instructions.begin(), program.instructions.end(),
                      [&](const Instruction& instruction) { return instruction.op == op; });
@@ -190,11 +192,15 @@ Result<std::string> render_launcher(const Plan& plan) {
   HEADNORM_TRY(const std::string shared, plan.gpu().dynamic_shared_bytes > 0
                                              ? fill_template("dynamic_shared", {{"entry", entry_name(plan)}})
                                              : Result<std::string>(std::string()));
+  HEADNORM_TRY(const std::string cluster, plan.gpu().cluster > kPortableCluster
+                                              ? fill_template("large_cluster", {{"entry", entry_name(plan)}})
+                                              : Result<std::string>(std::string()));
   return fill_template("launcher", {{"entry", entry_name(plan)},
                                     {"parameters", join_lines(parameters, 4)},
                                     {"max_rows", fmt::to_string(plan.gpu().max_rows_per_launch)},
                                     {"checks", checks},
                                     {"dynamic_shared_bytes", fmt::to_string(plan.gpu().dynamic_shared_bytes)},
+                                    {"cluster", cluster},
                                     {"shared", shared},
                                     {"grid", grid},
                                     {"launch", launch}});
