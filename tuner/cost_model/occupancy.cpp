@@ -30,12 +30,14 @@ Occupancy occupancy_of(const Plan& plan, const GpuModel& model, std::optional<in
   occupancy.source = registers ? RegisterSource::assembler : RegisterSource::estimate;
   const int warps = shape.block_threads / kWarp;
   const int of_warp = round_up(round_up(occupancy.registers, kRegisterStep) * kWarp, kRegisterUnit);
+  // A multiprocessor has four register files, and a warp's registers are in one of them.
+  const int warps_with_registers = figure(model, Figure::registers_per_multiprocessor) / 4 / of_warp * 4;
   const int shared = round_up(shape.shared_bytes + shape.dynamic_shared_bytes, kSharedUnitBytes) +
                      figure(model, Figure::shared_bytes_reserved_per_block);
   const std::pair<OccupancyLimit, int> limits[] = {
       {OccupancyLimit::threads, figure(model, Figure::threads_per_multiprocessor) / shape.block_threads},
       {OccupancyLimit::blocks, figure(model, Figure::blocks_per_multiprocessor)},
-      {OccupancyLimit::registers, figure(model, Figure::registers_per_multiprocessor) / of_warp / warps},
+      {OccupancyLimit::registers, warps_with_registers / warps},
       {OccupancyLimit::shared_memory, figure(model, Figure::shared_bytes_per_multiprocessor) / shared}};
   const auto* least =
       std::min_element(std::begin(limits), std::end(limits), [](const auto& a, const auto& b) { return a.second < b.second; });
