@@ -84,7 +84,7 @@ class Kernel:
         if rows > grid["max_rows_per_launch"]:
             raise CudaError(f"{rows} rows are more than the {grid['max_rows_per_launch']} of one launch")
         blocks = -(-rows // grid["rows_per_tile"]) * grid["tiles_per_row"] * self._cluster
-        return blocks if self._resident_blocks is None else min(blocks, self._resident_blocks)
+        return blocks if self._resident_blocks is None else min(blocks, max(self._resident_blocks, self._cluster))
 
     def launch(self, addresses, width, rows, stream=None):
         """`addresses` by operand ("x", "y", ...); rows are contiguous."""
