@@ -171,6 +171,10 @@ TEST_F(Completion, EveryDeviceIsKnown) {
   for (const std::string& device : devices) {
     const Words words = {"verify", "--width", "8", "--head-size", "8", "--rows", "1", "--device", device};
     const CommandResult result = command_.run(words);
+    if (device.starts_with("model:")) {
+      EXPECT_NE(result.err.find("is a cost model, on which nothing runs"), std::string::npos) << device << ": " << result.err;
+      continue;
+    }
     // A GPU may be missing here, which is not the name's fault.
     EXPECT_TRUE(result.exit_code == 0 || (device == "cuda:0" && result.exit_code == 3)) << device << ": " << result.err;
   }

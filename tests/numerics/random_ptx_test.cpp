@@ -43,8 +43,11 @@ GpuSchedule random_schedule(Random& random, const Target& target) {
   s.weights = pick<WeightLoad>(random, {WeightLoad::after, WeightLoad::before});
   s.access_bytes =
       pick<int>(random, {2, 4, 8, 16, target.max_access_bytes(), target.max_access_bytes(), target.max_access_bytes()});
-  s.cluster = target.has_clusters() ? pick<int>(random, {1, 1, 1, 2, 4, 8, 16}) : 1;
-  if (s.cluster > 1) s.lanes = 1 << random() % 4;  // all lanes of a cluster have elements
+  s.cluster = target.has_clusters() ? pick<int>(random, {1, 1, 1, 1, 2, 4, 8, 16, 16}) : 1;
+  if (s.cluster > 1) {  // few enough lanes and elements for all lanes of the cluster to have some
+    s.lanes = s.cluster << random() % 2;
+    s.vector_elements = 1 << random() % 3;
+  }
   s.staging = pick<Staging>(random, {Staging::none, Staging::none, Staging::async, Staging::bulk});
   s.stages = pick<int>(random, {0, 0, 2, 3, 8});
   s.cache = pick<CacheUse>(random, {CacheUse::plain, CacheUse::plain, CacheUse::stream});
