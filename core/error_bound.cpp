@@ -121,7 +121,8 @@ class RowBound {
       u_[size(i)] = {u, kInfinity};
       return;
     }
-    const StoredRange range = stored_range(f32_sum, scale == 1 ? 0 : error, spec_.residual_dtype);
+    const StoredRange range =
+        scale == 1 ? stored_range(f32_sum, 0, spec_.residual_dtype) : stored_range(sum, error, spec_.residual_dtype);
     u_[size(i)] = {u, std::max(range.high - u, u - range.low)};
     errors_.residual_out[size(i)] = std::max(error, u_[size(i)].error);
   }

@@ -35,7 +35,7 @@ constexpr Case kCases[] = {
     {"width=2432,head_size=304,x=f32,y=bf16,weight=channel:f16,weight_offset=1", "lanes=16,vector=4,unroll=2,weights=before",
      "sm_90"},
     {"width=8192,head_size=8192,residual=add:bf16,gate=seednorm,seed_heads=4,mode=safe-range",
-     "lanes=64,vector=4,cluster=4,cache=stream,launch=dependent", "sm_90"},
+     "lanes=32,vector=4,cluster=16,cache=stream,launch=dependent", "sm_90"},
     {"width=768,head_size=256,residual=add:f32,gate=seednorm",
      "lanes=32,vector=8,staging=async,stages=3,grid=persistent,weights=before,launch=weights_ahead", "sm_90"},
     {"width=8448,head_size=8448,residual=add:bf16",
