@@ -58,7 +58,6 @@ struct Target {
   bool has_bulk_copies() const { return sm >= 90 && ptx >= 80; }
   bool has_dependent_launch() const { return sm >= 90 && ptx >= 78; }
   bool has_cache_policies() const { return ptx >= 74; }
-  bool has_packed_f32() const { return sm >= 100 && ptx >= 86; }  // two f32 in one operation
 };
 
 // Canonical text: "sm_90", "sm_90a", "sm_90+ptx86" (a PTX version above the target's lowest), "x86-64", "x86-64-v4+bf16",
