@@ -145,10 +145,10 @@ void add_clusters(Collector& out, GpuSchedule s) {
     s.residency = Residency::registers;
     out.add(s);
     add_persistent(out, s);
-    for (Residency residency : {Residency::shared, Residency::reload}) {
-      s.residency = residency;
-      out.add(s);
-    }
+    // Reading again is for what even a cluster cannot keep.
+    s.residency = Residency::shared;
+    if (!make_plan(out.spec(), s, out.target()).ok()) s.residency = Residency::reload;
+    out.add(s);
   }
 }
 

@@ -38,7 +38,7 @@ TEST(SearchSpace, PlansAreDifferentLegalAndBeginWithTheDefault) {
       const std::vector<std::string> texts = schedule_texts(space->plans);
       EXPECT_EQ(std::set<std::string>(texts.begin(), texts.end()).size(), texts.size());
       EXPECT_EQ(texts[0], to_text(default_schedule(spec_of(text), target)));
-      EXPECT_LE(texts.size(), 300u) << text << " " << to_text(target);
+      EXPECT_LE(texts.size(), 250u) << text << " " << to_text(target);
       for (const Plan& plan : space->plans) EXPECT_TRUE(make_plan(plan.spec, plan.schedule, plan.target).ok());
     }
   }
