@@ -212,6 +212,28 @@ TEST(ErrorBound, AnInnerCastThroughF32FallsToEitherNeighbour) {
   EXPECT_GE(twice_rounded, 1);
 }
 
+// x - 0.3 r lies above a tie of f16 by less than the error of its f32 arithmetic: u, and y with it, may take either neighbour.
+TEST(ErrorBound, AScaledResidualNearATieFallsToEitherNeighbour) {
+  KernelSpec spec;
+  spec.width = spec.head_size = 1;
+  spec.x_dtype = spec.y_dtype = Dtype::f32;
+  spec.weight = WeightForm::none;
+  spec.residual = Residual::add;
+  spec.residual_dtype = Dtype::f16;
+  spec.residual_scale = -0.3;
+  spec.eps = 1;
+  spec = *make_spec(spec);
+  RowValues inputs;
+  values_of(inputs, Operand::x) = {-0.68759769201278687};
+  values_of(inputs, Operand::residual) = {-0.39013671875};
+  const RowErrors errors = bound_errors(spec, arithmetic_on_v4(spec), inputs);
+  const double exact = reference_row(spec, inputs).y[0];
+  for (double u : {-0.5703125, -0.57080078125})
+    EXPECT_TRUE(is_right_y(u / std::sqrt(u * u + 1), exact, errors, 0, Dtype::f32)) << u;
+  for (double u : {-0.56982421875, -0.57177734375})  // a step to either side is within it
+    EXPECT_FALSE(is_right_y(u / std::sqrt(u * u + 1), exact, errors, 0, Dtype::f32)) << u;
+}
+
 // n = 1.00390625 is a tie of bf16, between 1 and 1.0078125. Either neighbour is right; what lies between them, and the next one, is
 // not. x is chosen so that n lies on the tie to within the error: 1.00390625^2 + c^2 = 2.
 TEST(ErrorBound, AnInnerCastAtATieFallsToEitherNeighbour) {
