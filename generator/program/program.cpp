@@ -240,4 +240,17 @@ Program rematerialise(const Program& program, const std::vector<ValueId>& keep) 
   return result;
 }
 
+Program form_of(const Plan& plan, const Program& program) {
+  switch (plan.gpu_schedule().residency) {
+    case Residency::registers:
+      break;
+    case Residency::shared:
+      if (plan.gpu().stages > 0) return rematerialise(program);  // x and residual are there still
+      return rematerialise(program, values_to_keep(program, 0));
+    case Residency::reload:
+      return rematerialise(program);
+  }
+  return program;
+}
+
 }  // namespace headnorm::program

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/launch_abi.h"
+#include "core/plan.h"
 #include "core/result.h"
 
 namespace headnorm::program {
@@ -90,5 +91,8 @@ std::vector<ValueId> values_to_keep(const Program& program, std::size_t sweep);
 // Makes each sweep compute its own element values from loads and from those of `keep`, which alone remain as kept_values. For
 // backends that read again, or keep values elsewhere.
 Program rematerialise(const Program& program, const std::vector<ValueId>& keep = {});
+
+// The program as the residency of a GPU plan has it: what a sweep does not find in registers or shared memory it computes again.
+Program form_of(const Plan& plan, const Program& program);
 
 }  // namespace headnorm::program

@@ -243,19 +243,6 @@ int granule_elements(const Plan& plan) {
   return static_cast<int>(std::gcd(plan.part_elements, static_cast<std::int64_t>(plan.gpu().vector_elements)));
 }
 
-Program form_of(const Plan& plan, const Program& program) {
-  switch (plan.gpu_schedule().residency) {
-    case Residency::registers:
-      break;
-    case Residency::shared:
-      if (plan.gpu().stages > 0) return program::rematerialise(program);  // x and residual are there still
-      return program::rematerialise(program, program::values_to_keep(program, 0));
-    case Residency::reload:
-      return program::rematerialise(program);
-  }
-  return program;
-}
-
 Result<std::string> render_body(const Plan& plan, const Program& program) {
   HEADNORM_TRY(std::vector<ValueId> waiting, find_waiting(plan, program));
   return Body(plan, program, std::move(waiting)).run();

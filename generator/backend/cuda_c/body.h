@@ -8,10 +8,7 @@
 
 namespace headnorm::cuda_c {
 
-// The program as the plan's residency has it: what a sweep does not find in registers or shared memory it computes again.
-program::Program form_of(const Plan& plan, const program::Program& program);
-
-// `program` is the one that form_of returned. Error (internal): the plan has no room for what the program keeps.
+// `program` is the one that program::form_of returned. Error (internal): the plan has no room for what the program keeps.
 Result<std::string> render_body(const Plan& plan, const program::Program& program);
 
 // Elements that lie within a part or past its end together: the vector, or what of it divides the part.

@@ -212,7 +212,7 @@ Result<std::string> render_source(const Plan& plan, const Program& program) {
   if (plan.target.kind != TargetKind::gpu)
     return user_error(fmt::format("CUDA C is for GPUs, and {} is a host target", to_text(plan.target)),
                       "give a GPU, e.g. --target sm_90");
-  const Program form = form_of(plan, program);
+  const Program form = program::form_of(plan, program);
   HEADNORM_TRY(const std::string helpers, render_helpers(plan, form));
   HEADNORM_TRY(const std::string body, render_body(plan, form));
   HEADNORM_TRY(const std::string launcher, render_launcher(plan));

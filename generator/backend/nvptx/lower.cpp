@@ -245,7 +245,7 @@ llvm::Function& create_kernel(const Plan& plan, llvm::Module& module) {
 
 Result<void> lower(const Plan& plan, const Program& program, llvm::Module& module) {
   HEADNORM_CHECK(check_target(plan.target));
-  const Program form = form_of(plan, program);
+  const Program form = program::form_of(plan, program);
   llvm::Function& kernel = create_kernel(plan, module);
   llvm::IRBuilder<> ir(llvm::BasicBlock::Create(module.getContext(), "entry", &kernel));
   return Lowering(plan, form, ir, kernel).run();

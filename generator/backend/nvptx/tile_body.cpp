@@ -26,19 +26,6 @@ Dtype kept_dtype(const Instruction& instruction) {
 
 }  // namespace
 
-Program form_of(const Plan& plan, const Program& program) {
-  switch (plan.gpu_schedule().residency) {
-    case Residency::registers:
-      break;
-    case Residency::shared:
-      if (plan.gpu().stages > 0) return program::rematerialise(program);  // x and residual are there still
-      return program::rematerialise(program, program::values_to_keep(program, 0));
-    case Residency::reload:
-      return program::rematerialise(program);
-  }
-  return program;
-}
-
 TileBody::TileBody(const Plan& plan, const Program& program, llvm::IRBuilder<>& ir, llvm::Function& kernel, const Thread& thread,
                    const CachePolicies& policies, Stage* stage)
     : plan_(plan),

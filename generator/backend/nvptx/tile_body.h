@@ -16,13 +16,9 @@
 
 namespace headnorm::nvptx {
 
-// The program as the residency has it: what a sweep does not find in registers
-// or shared memory it computes again.
-program::Program form_of(const Plan& plan, const program::Program& program);
-
 class TileBody {
  public:
-  // `program` is of form_of; `thread` enters the tile before each part of it is
+  // `program` is of program::form_of; `thread` enters the tile before each part of it is
   // lowered; `stage`: where rows come from, or null.
   TileBody(const Plan& plan, const program::Program& program, llvm::IRBuilder<>& ir, llvm::Function& kernel, const Thread& thread,
            const CachePolicies& policies, Stage* stage);
