@@ -9,6 +9,13 @@ std::optional<double> Contestant::score() const {
   return quantile(samples().ratios, 0.5);
 }
 
+Samples Contestant::samples_with_closing() const {
+  Samples all = samples();
+  all.times_us.insert(all.times_us.end(), closing.times_us.begin(), closing.times_us.end());
+  all.ratios.insert(all.ratios.end(), closing.ratios.begin(), closing.ratios.end());
+  return all;
+}
+
 Result<bool> Contest::round(const std::vector<Contestant*>& contestants, Samples Contestant::*samples) {
   std::vector<Contestant*> order = contestants;
   random_.shuffle(order);

@@ -22,11 +22,13 @@ struct Contestant {
   Artifact artifact;
   std::shared_ptr<const LoadedKernel> kernel;
   Samples screening, finals;
+  Samples closing;  // of a winner that the budget left with too few; decides nothing
   std::optional<Rejection> rejection;
   double compile_s = 0, verify_s = 0, measure_s = 0;  // on the clock; of rounds its even part
 
   // Of the finals if it took part. Without any sample or after a rejection there is no score.
   const Samples& samples() const { return finals.times_us.empty() ? screening : finals; }
+  Samples samples_with_closing() const;
   std::optional<double> score() const;
 };
 

@@ -14,6 +14,9 @@ namespace headnorm {
 double quantile(std::vector<double> values, double fraction);
 TimeStatistics summarise(const std::vector<double>& times_us);
 
+// Of the winner of a search, whatever its budget: a median and percentiles of fewer say little.
+inline constexpr int kFewestSamples = 5;
+
 // A plain copy on the device that a kernel is timed on, to pair timings with: a machine that slows down slows both.
 class CopyReference {
  public:

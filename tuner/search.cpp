@@ -69,7 +69,8 @@ Result<std::optional<Record>> Search::run() {
   if (stopped()) return std::optional<Record>();
   HEADNORM_CHECK(run_finals());
   if (stopped()) return std::optional<Record>();
-  const Contestant* best = winner();
+  HEADNORM_TRY(const Contestant* best, complete_winner());
+  if (stopped()) return std::optional<Record>();
   if (best == nullptr) return nothing_right();
   counts_.legal = asked_ + strategy_->remaining();
   HEADNORM_TRY(Record record, make_record(*best));
@@ -291,9 +292,10 @@ Result<Record> Search::make_record(const Contestant& best) {
   record.schedule = best.plan.schedule;
   record.evidence = record.device.kind == "emulator" ? Evidence::emulated : Evidence::measured;
   record.policy = request_.policy;
-  record.time = summarise(best.samples().times_us);
+  const Samples samples = best.samples_with_closing();
+  record.time = summarise(samples.times_us);
   record.bytes = bytes_;
-  record.copy_ratio = copy_ ? 1 / *best.score() : 0;
+  record.copy_ratio = copy_ ? 1 / quantile(samples.ratios, 0.5) : 0;
   record.candidates = counts_;
   record.search = to_text(request_.search);
   record.seed = request_.seed;

@@ -39,6 +39,7 @@ class Search {
   Result<void> run_finals();
   void drop_rejected(std::vector<Contestant*>& finalists);
   Contestant* winner();
+  Result<Contestant*> complete_winner();
   void warn_if_cut_short() const;
   Result<Record> make_record(const Contestant& best);
   TrialLog make_trials(const Contestant& best, const Record& record) const;

@@ -25,7 +25,7 @@ struct TuneRequest {
   std::vector<std::int64_t> rows;
   CachePolicy policy = CachePolicy::cold;
   SearchKind search = SearchKind::exhaustive;
-  double budget_s = 60;  // for all row counts together; every one is measured at least a little
+  double budget_s = 60;  // for all row counts together; the winner of each is timed kFewestSamples times, whatever it is
   std::uint64_t seed = 1;
   Retune retune = Retune::missing;
   std::string tool;  // for Record::tool

@@ -343,7 +343,8 @@ TEST_F(TunerTest, BudgetIsObeyed) {
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->results.size(), 2u);
   EXPECT_GT(clock_.now_s, 150);
-  EXPECT_LT(clock_.now_s, 205);  // no more than the trial under way, and building the candidate under way
+  // The trial and the building under way, and what the last winner lacks of its fewest samples.
+  EXPECT_LT(clock_.now_s, 205 + 2 * kFewestSamples);
 }
 
 TEST_F(TunerTest, WarnsIfTheBudgetEndedBeforeHalfWasMeasured) {
@@ -440,7 +441,48 @@ TEST_F(TunerTest, SmallestBudgetStillGivesARecordForEachRowCount) {
   const Result<TuneReport> report = tune(request_, services());
   ASSERT_EQ(report->results.size(), 3u);
   EXPECT_FALSE(report->interrupted);
-  for (const TunedRow& row : report->results) EXPECT_GE(row.record.time.samples, 1);
+  for (const TunedRow& row : report->results) EXPECT_EQ(row.record.time.samples, kFewestSamples);
+}
+
+TEST_F(TunerTest, StopsAtOnceWhileTheWinnerHasItsFewestSamplesTaken) {
+  request_.budget_s = 1e-9;
+  request_.retune = Retune::always;
+  tune_one();
+  const int polls = polls_;
+  std::set<std::size_t> measured;
+  for (int stop = polls - 1; stop >= polls - 8; --stop) {
+    database_.records.clear();
+    device_.measured.clear();
+    polls_ = 0;
+    stop_after_ = stop;
+    const Result<TuneReport> report = tune(request_, services());
+    ASSERT_TRUE(report.ok());
+    EXPECT_TRUE(report->interrupted);
+    EXPECT_TRUE(database_.records.empty());
+    measured.insert(device_.measured.size());
+  }
+  EXPECT_GE(measured.size(), 3u) << "a stop takes effect only after all samples";
+}
+
+// A race that shows after the budget's end: another wins, with its fewest samples, too.
+TEST_F(TunerTest, ACandidateThatIsFoundWrongInItsLastSampleDoesNotWin) {
+  device_.time_us = [](const Plan& plan) { return 1e4 * time_by_schedule(plan); };
+  request_.budget_s = 60;
+  const Record right = tune_one();
+  ASSERT_EQ(right.time.samples, kFewestSamples);
+  ASSERT_GT(right.candidates.measured, 1);
+  const std::string racy = to_text(right.schedule);
+  const int all_launches = device_.launches.at(racy);
+  device_.launches.clear();
+  device_.fault = [&](const Plan& plan, int launches) {
+    return text_of(plan) == racy && launches >= all_launches - 1 ? Fault::writes_zeros : Fault::none;
+  };
+  request_.retune = Retune::always;
+  const Record record = tune_one();
+  EXPECT_NE(to_text(record.schedule), racy);
+  EXPECT_EQ(record.time.samples, kFewestSamples);
+  EXPECT_EQ(record.candidates.rejected.at("incorrect"), 1);
+  EXPECT_EQ(record.candidates.verified, record.candidates.measured);
 }
 
 TEST_F(TunerTest, ProgressCountsUpAndNamesTheBest) {

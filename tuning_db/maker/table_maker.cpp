@@ -20,9 +20,6 @@
 namespace headnorm::tables {
 namespace {
 
-// A winner that was timed less often, because the budget ended, says nothing: look-ups are better off without it.
-constexpr int kFewestSamples = 5;
-
 const std::string kTool = std::string("headnorm ") + HEADNORM_VERSION;
 
 // The host device as one of less instructions: records are then of that target.
@@ -127,7 +124,6 @@ Result<std::string> make_measured_table(HostIsa isa, std::span<const ShippedShap
     request.tool = kTool;
     HEADNORM_TRY(const TuneReport report, tune(request, services));
     for (const TunedRow& row : report.results) {
-      if (row.record.time.samples < kFewestSamples) continue;
       records.push_back(row.record);
       shorten(records.back());
     }
