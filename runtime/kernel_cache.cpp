@@ -8,7 +8,10 @@
 #include <exception>
 #include <future>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <unordered_map>
+#include <vector>
 
 #include "runtime/device_compiler.h"
 
@@ -32,6 +35,24 @@ struct Slot {
   bool abandoned() const { return !ready() && maker != ::getpid(); }
 };
 
+// The same plan for the other versions of PTX that a kernel may be stored for: the record's, and those of older drivers from the
+// newest on. A driver takes every older version.
+std::vector<Plan> plans_for_other_ptx(const Plan& plan, const Target& recorded) {
+  std::vector<Plan> plans;
+  if (plan.target.kind != TargetKind::gpu) return plans;
+  const auto add = [&](Target target) {
+    if (target.ptx == plan.target.ptx) return;
+    if (Result<Plan> other = make_plan(plan.spec, plan.schedule, target); other.ok()) plans.push_back(*std::move(other));
+  };
+  if (processor_name(recorded) == processor_name(plan.target)) add(recorded);
+  Target older = plan.target;
+  for (const int lowest = make_gpu_target(older.sm, older.variant).ptx; older.ptx > lowest;) {
+    --older.ptx;
+    if (older != recorded) add(older);
+  }
+  return plans;
+}
+
 }  // namespace
 
 struct KernelCache::State {
@@ -52,24 +73,25 @@ struct KernelCache::State {
     ++(counters.*counter);
   }
 
-  // None if it is not stored, or stored and of no use.
-  Kernel load_stored_as(const std::string& key, const Plan& plan) {
+  // None if it is not stored, or stored and of no use, which `refused` then tells.
+  Kernel load_stored_as(const std::string& key, const Plan& plan, std::optional<Error>& refused) {
     const Result<std::optional<Artifact>> artifact = database->find_kernel(key);
     if (!artifact.ok() || !artifact->has_value()) return nullptr;
     Result<Kernel> kernel = load(**artifact, plan);
     if (kernel.ok()) return std::move(*kernel);
     database->warn("kernel", fmt::format("the stored kernel {} is passed over: {}", key, kernel.error().message));
+    refused = kernel.error();
     return nullptr;
   }
 
   // In the form for exactly this device, or else in the portable one.
-  Kernel load_stored(const Plan& plan, const std::string& identity) {
-    if (database == nullptr) return nullptr;
+  Kernel load_stored(const Plan& plan, const std::string& identity, std::optional<Error>& refused) {
+    if (database == nullptr || identity.empty()) return nullptr;
     const std::string key = artifact_key(plan, identity);
     Kernel kernel;
     if (DeviceCompiler* compiler = device.compiler())
-      kernel = load_stored_as(device_code_key(key, compiler->identity(plan.target)), plan);
-    if (kernel == nullptr) kernel = load_stored_as(key, plan);
+      kernel = load_stored_as(device_code_key(key, compiler->identity(plan.target)), plan, refused);
+    if (kernel == nullptr) kernel = load_stored_as(key, plan, refused);
     if (kernel != nullptr) count(&Counters::database_hits);
     return kernel;
   }
@@ -106,7 +128,8 @@ struct KernelCache::State {
     return kernel;
   }
 
-  Error missing(const Plan& plan) const {
+  // `refused`: why what is stored is of no use, if anything is.
+  Error missing(const Plan& plan, const std::optional<Error>& refused) const {
     const bool forbidden = backend != nullptr;
     std::string message = fmt::format("no kernel of spec '{}' with schedule '{}' for {} is stored{}, and {}", to_text(plan.spec),
                                       to_text(plan.schedule), to_text(plan.target),
@@ -115,22 +138,32 @@ struct KernelCache::State {
     std::string remedy =
         fmt::format("store it with `headnorm tune --spec '{}' --rows R --device {} --db DIR`, or {}", to_text(plan.spec),
                     device.info().id, forbidden ? "allow compiling" : "use a build with the generator");
+    if (refused) {
+      message += fmt::format("; one that is stored is refused: {}", refused->message);
+      if (!refused->remedy.empty()) remedy = fmt::format("{}; or {}", refused->remedy, remedy);
+    }
     return forbidden ? user_error(std::move(message), std::move(remedy)) : environment_error(std::move(message), std::move(remedy));
   }
 
-  Result<Kernel> make(const Plan& plan, const std::string& stored_by) {
-    if (backend != nullptr) {
-      if (Kernel kernel = load_stored(plan, backend->identity())) return kernel;
-    }
+  Result<Kernel> make(const Plan& plan, const StoredBy& stored_by) {
+    std::optional<Error> refused;
+    const std::string own = backend != nullptr ? backend->identity() : "";
+    if (Kernel kernel = load_stored(plan, own, refused)) return kernel;
     if (can_compile()) return compile(plan);
-    if (!stored_by.empty()) {
-      if (Kernel kernel = load_stored(plan, stored_by)) return kernel;
+    const std::set<std::string> makers{own, stored_by.backend};
+    if (stored_by.backend != own) {
+      if (Kernel kernel = load_stored(plan, stored_by.backend, refused)) return kernel;
     }
-    return missing(plan);
+    for (const Plan& other : plans_for_other_ptx(plan, stored_by.target)) {
+      for (const std::string& identity : makers) {
+        if (Kernel kernel = load_stored(other, identity, refused)) return kernel;
+      }
+    }
+    return missing(plan, refused);
   }
 
   // Others wait for what comes of this: an exception (memory, mostly) must not leave them a promise that nobody keeps.
-  Result<Kernel> make_or_error(const Plan& plan, const std::string& stored_by) {
+  Result<Kernel> make_or_error(const Plan& plan, const StoredBy& stored_by) {
     try {
       return make(plan, stored_by);
     } catch (const std::exception& exception) {
@@ -145,7 +178,7 @@ KernelCache::KernelCache(Device& device, Database* database, CodegenBackend* bac
 
 KernelCache::~KernelCache() = default;
 
-Result<std::shared_ptr<const LoadedKernel>> KernelCache::get(const Plan& plan, const std::string& stored_by) {
+Result<std::shared_ptr<const LoadedKernel>> KernelCache::get(const Plan& plan, const StoredBy& stored_by) {
   const std::string key = memory_key(plan);
   std::promise<Result<Kernel>> promise;
   {

@@ -51,7 +51,7 @@ enum class Reach : std::uint8_t { anywhere, memory };
 
 struct Entry {
   LaunchReport report;
-  std::string stored_by;  // see KernelCache::get
+  StoredBy stored_by;
   std::shared_ptr<const LoadedKernel> kernel;
 };
 LaunchReport make_report(const Lookup& lookup) {
@@ -97,10 +97,10 @@ struct Runtime::State {
     return kept == nullptr ? made : borrow(kept);
   }
 
-  Result<Entry> load(const KernelSpec& spec, const LaunchReport& report, const std::string& stored_by, Reach reach) {
+  Result<Entry> load(const KernelSpec& spec, const LaunchReport& report, const StoredBy& stored_by, Reach reach) {
     HEADNORM_TRY(const Plan plan, make_plan(spec, report.schedule, device.info().target));
     HEADNORM_TRY(auto kernel, reach == Reach::memory ? cache.find(plan) : cache.get(plan, stored_by));
-    return Entry{{report.served, plan.schedule, report.record, report.from}, stored_by, std::move(kernel)};
+    return Entry{{report.served, kernel->plan().schedule, report.record, report.from}, stored_by, kernel};
   }
 
   LaunchReport default_report(const KernelSpec& spec) const {
@@ -121,7 +121,8 @@ struct Runtime::State {
   Result<Entry> choose(const KernelSpec& spec, std::int64_t rows, Reach reach) {
     HEADNORM_TRY(const KernelSpec canonical, make_spec(spec));
     HEADNORM_TRY(const Lookup lookup, look_up(canonical, rows));
-    const std::string stored_by = lookup.record ? lookup.record->kernel.backend : "";
+    StoredBy stored_by;
+    if (lookup.record) stored_by = {lookup.record->kernel.backend, lookup.record->device.target};
     Result<Entry> best = load(canonical, make_report(lookup), stored_by, reach);
     if (best.ok() || lookup.served == Served::fallback) return best;
     Result<Entry> fallback = load(canonical, default_report(canonical), stored_by, reach);

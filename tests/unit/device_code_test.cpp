@@ -8,6 +8,7 @@
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/nvjitlink.h"
 #include "runtime/device_compiler.h"
+#include "runtime/headnorm.h"
 #include "runtime/kernel_cache.h"
 #include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/memory_database.h"
@@ -201,6 +202,102 @@ TEST_F(DeviceCodeTest, DevicesThatTakePtxAloneHaveNoCompiler) {
   const auto host = make_host_device(1);
   ASSERT_TRUE(host.ok());
   EXPECT_EQ((*host)->compiler(), nullptr);
+}
+
+// Kernels that were stored for the PTX of one driver, served under another one where nothing may be compiled.
+class DriverUpdate : public DeviceCodeTest {
+ protected:
+  static constexpr int kOldDriver = 11080, kNewDriver = 12080;  // PTX 7.8 and 8.7: targets sm_90 and sm_90+ptx80
+
+  std::unique_ptr<Device> device_under(int version) {
+    driver_->version = version;
+    return device(kPtxAlone);
+  }
+
+  // What tuning under the driver leaves: a record with its kernel, that for misaligned tensors, and the default.
+  Record tune_under(int version) {
+    const DeviceInfo info = device_under(version)->info();
+    Record record;
+    record.id = "0123456789abcdef0123456789abcdef";
+    record.spec = plan_for(info.target).spec;
+    record.rows = 4;
+    record.device = info;
+    const GpuSchedule schedule{.lanes = 16, .vector_elements = 8, .block_threads = 256};
+    const Plan winner = *make_plan(record.spec, schedule, info.target);
+    record.schedule = winner.schedule;
+    record.kernel = *database_.store_kernel(*backend_.compile(winner));
+    const Plan twin = *make_plan(record.spec, unaligned_schedule(winner), info.target);
+    EXPECT_NE(twin.schedule, winner.schedule) << "else this tests nothing";
+    EXPECT_TRUE(database_.store_kernel(*backend_.compile(twin)).ok());
+    EXPECT_TRUE(database_.store_kernel(*backend_.compile(plan_for(info.target))).ok());
+    database_.record = record;
+    backend_.compilations = 0;
+    return record;
+  }
+
+  static LaunchArguments arguments(std::uintptr_t shift_bytes = 0) {
+    LaunchArguments made;
+    made.rows = 4;
+    std::uintptr_t place = 0;
+    for (Operand operand : kOperands) {
+      made.address(operand) = reinterpret_cast<void*>((++place << 40) + shift_bytes);
+      made.stride(operand) = 512;
+    }
+    return made;
+  }
+};
+
+TEST_F(DriverUpdate, StoredKernelsOfAnOlderPtxServeWithoutACompiler) {
+  const Record record = tune_under(kOldDriver);
+  const auto gpu = device_under(kNewDriver);
+  ASSERT_NE(gpu->info().target, record.device.target) << "else this tests nothing";
+  const std::initializer_list<CodegenBackend*> backends = {nullptr, &backend_};
+  for (CodegenBackend* const backend : backends) {
+    driver_->launches.clear();
+    Runtime runtime(*gpu, &database_, backend, JitMode::forbidden);
+    const auto aligned = runtime.run(record.spec, arguments());
+    ASSERT_TRUE(aligned.ok()) << aligned.error().message;
+    EXPECT_EQ(aligned->served, Served::exact);
+    EXPECT_EQ(aligned->schedule, record.schedule);
+    const auto misaligned = runtime.run(record.spec, arguments(2));
+    ASSERT_TRUE(misaligned.ok()) << misaligned.error().message;
+    EXPECT_EQ(driver_->launches.size(), 2u);
+  }
+  EXPECT_EQ(backend_.compilations, 0);
+  EXPECT_TRUE(database_.warnings.empty());
+}
+
+TEST_F(DriverUpdate, TheDefaultsStoredKernelOfAnOlderPtxServesWithoutARecord) {
+  tune_under(kOldDriver);
+  database_.record.reset();
+  const auto gpu = device_under(kNewDriver);
+  KernelCache cache(*gpu, &database_, &backend_, JitMode::forbidden);
+  const auto kernel = cache.get(plan_for(gpu->info().target));
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  EXPECT_EQ((*kernel)->plan().target, *parse_target("sm_90"));
+  EXPECT_EQ(backend_.compilations, 0);
+}
+
+TEST_F(DriverUpdate, AProcessThatMayCompileMakesTheKernelForItsDriver) {
+  tune_under(kOldDriver);
+  const auto gpu = device_under(kNewDriver);
+  KernelCache cache(*gpu, &database_, &backend_, JitMode::allowed);
+  const auto kernel = cache.get(plan_for(gpu->info().target));
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_EQ((*kernel)->plan().target, gpu->info().target);
+  EXPECT_EQ(backend_.compilations, 1);
+}
+
+TEST_F(DriverUpdate, StoredKernelsOfANewerPtxThanTheDriverTakesAreRefusedWithBothVersions) {
+  const Record record = tune_under(kNewDriver);
+  const auto gpu = device_under(kOldDriver);
+  Runtime runtime(*gpu, &database_, nullptr, JitMode::forbidden);
+  const auto refused = runtime.prepare(record.spec, record.rows);
+  ASSERT_FALSE(refused.ok());
+  for (const char* part : {"PTX 8.0", "takes PTX 7.8 at most", "no compiler"})
+    EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().remedy.find("newer driver"), std::string::npos) << refused.error().remedy;
+  EXPECT_TRUE(driver_->launches.empty());
 }
 
 TEST(NvJitLink, KnowsGpusOfItsTime) {

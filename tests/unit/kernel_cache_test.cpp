@@ -182,18 +182,19 @@ TEST_F(KernelCacheTest, AStoredKernelThatDoesNotLoadIsCompiledAgain) {
 
 TEST_F(KernelCacheTest, AnotherBackendsKernelServesOnlyWhereNothingCanBeCompiled) {
   FakeBackend older(HEADNORM_FIXTURE_NORM, "fake-0");
+  const StoredBy by_older{"fake-0", plan_.target};
   store(plan_, older);
   KernelCache compiling(*device_, &database_, &backend_, JitMode::allowed);
-  ASSERT_TRUE(compiling.get(plan_, "fake-0").ok());
+  ASSERT_TRUE(compiling.get(plan_, by_older).ok());
   EXPECT_EQ(compiling.counters().compilations, 1) << "another toolchain is another kernel";
 
   database_.kernels.clear();
   store(plan_, older);
   KernelCache forbidden(*device_, &database_, &backend_, JitMode::forbidden),
       runtime_only(*device_, &database_, nullptr, JitMode::allowed);
-  EXPECT_TRUE(forbidden.get(plan_, "fake-0").ok());
-  EXPECT_TRUE(runtime_only.get(plan_, "fake-0").ok());
-  EXPECT_FALSE(runtime_only.get(other_plan_, "fake-0").ok()) << "of another plan";
+  EXPECT_TRUE(forbidden.get(plan_, by_older).ok());
+  EXPECT_TRUE(runtime_only.get(plan_, by_older).ok());
+  EXPECT_FALSE(runtime_only.get(other_plan_, by_older).ok()) << "of another plan";
   EXPECT_FALSE(runtime_only.get(other_plan_).ok());
 }
 
