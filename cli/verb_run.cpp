@@ -88,7 +88,7 @@ class RunVerb final : public Verb {
     const char* const whose = device.kind == "emulator" ? " of this processor, not of a GPU" : "";
     Report report;
     report.document = {{"served", to_text(launched.served)},
-                       {"from", *launched.from},
+                       {"from", std::string(launched.from)},
                        {"record", std::string(launched.record.text())},
                        {"schedule", to_text(launched.schedule)},
                        {"spec", to_text(spec)},
@@ -96,7 +96,7 @@ class RunVerb final : public Verb {
                        {"time_us", time_us},
                        {"gb_per_s", gb_per_s}};
     report.text = render_facts({{"served", to_text(launched.served)},
-                                {"from", *launched.from},
+                                {"from", std::string(launched.from)},
                                 {"record", launched.record.empty() ? "none" : std::string(launched.record.text())},
                                 {"schedule", to_text(launched.schedule)},
                                 {"spec", to_text(spec)},

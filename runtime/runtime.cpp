@@ -54,10 +54,6 @@ struct Entry {
   StoredBy stored_by;
   std::shared_ptr<const LoadedKernel> kernel;
 };
-LaunchReport make_report(const Lookup& lookup) {
-  return {lookup.served, lookup.schedule, lookup.record ? RecordId(lookup.record->id) : RecordId(),
-          std::make_shared<const std::string>(describe(lookup))};
-}
 
 // Owns the entry only where it is not in the map.
 using EntryPointer = std::shared_ptr<const Entry>;
@@ -74,15 +70,24 @@ struct Runtime::State {
   InsertOnlyMap<Key, Entry, KeyHash> entries;
 
   std::atomic<const RecordIndex*> warmed{nullptr};  // of all warmed tables; null before the first
-  std::mutex warm_mutex;                            // of the two below
+  std::mutex warm_mutex;                            // of the two below, and of one warming at a time
   std::vector<Record> warmed_records;
   std::vector<std::unique_ptr<const RecordIndex>> indices;  // the last is `warmed`; others may be in use
+
+  std::mutex words_mutex;
+  std::set<std::string> words;  // of reports: few, of what records there are
 
   State(Device& device_used, Database* database_used, CodegenBackend* backend, JitMode mode)
       : device(device_used), database(database_used), cache(device_used, database_used, backend, mode) {}
 
   // Whether a kernel that is not in memory is out of reach.
   bool is_sealed() const { return warmed.load(std::memory_order_acquire) != nullptr && cache.mode() == JitMode::forbidden; }
+
+  LaunchReport make_report(const Lookup& lookup) {
+    const std::lock_guard lock(words_mutex);
+    return {lookup.served, lookup.schedule, lookup.record ? RecordId(lookup.record->id) : RecordId(),
+            *words.insert(describe(lookup)).first};
+  }
 
   static EntryPointer borrow(const Entry* entry) { return {std::shared_ptr<void>(), entry}; }
 
@@ -103,7 +108,7 @@ struct Runtime::State {
     return Entry{{report.served, kernel->plan().schedule, report.record, report.from}, stored_by, kernel};
   }
 
-  LaunchReport default_report(const KernelSpec& spec) const {
+  LaunchReport default_report(const KernelSpec& spec) {
     Lookup nothing;
     nothing.schedule = default_schedule(spec, device.info().target);
     return make_report(nothing);
@@ -121,6 +126,10 @@ struct Runtime::State {
   Result<Entry> choose(const KernelSpec& spec, std::int64_t rows, Reach reach) {
     HEADNORM_TRY(const KernelSpec canonical, make_spec(spec));
     HEADNORM_TRY(const Lookup lookup, look_up(canonical, rows));
+    return serve(canonical, lookup, reach);
+  }
+
+  Result<Entry> serve(const KernelSpec& canonical, const Lookup& lookup, Reach reach) {
     StoredBy stored_by;
     if (lookup.record) stored_by = {lookup.record->kernel.backend, lookup.record->device.target};
     Result<Entry> best = load(canonical, make_report(lookup), stored_by, reach);
@@ -142,9 +151,7 @@ struct Runtime::State {
 
   Result<Entry> unaligned_twin(const Key& key, void* stream, Reach reach) {
     HEADNORM_TRY(const EntryPointer planned, get({key.spec, key.rows, Alignment::planned}, stream, reach));
-    LaunchReport report = planned->report;
-    report.schedule = unaligned_schedule(planned->kernel->plan());
-    Result<Entry> twin = load(planned->kernel->plan().spec, report, planned->stored_by, reach);
+    Result<Entry> twin = load_twin(*planned, reach);
     if (twin.ok()) return twin;
     return Error{twin.error().kind,
                  fmt::format("the tensors lack the alignment that schedule '{}' asks for, and {}",
@@ -152,33 +159,70 @@ struct Runtime::State {
                  "align addresses and row strides (Device::allocate aligns), or " + twin.error().remedy};
   }
 
-  // Look-ups are answered by these records too from now on.
-  const RecordIndex& add_to_index(std::vector<Record> records) {
-    const std::lock_guard lock(warm_mutex);
-    warmed_records.insert(warmed_records.end(), std::make_move_iterator(records.begin()), std::make_move_iterator(records.end()));
-    auto index = std::make_unique<RecordIndex>();
-    for (const Record& record : warmed_records) index->add(std::make_shared<const Record>(record));
-    indices.push_back(std::move(index));
-    warmed.store(indices.back().get(), std::memory_order_release);
-    return *indices.back();
+  Result<Entry> load_twin(const Entry& planned, Reach reach) {
+    LaunchReport report = planned.report;
+    report.schedule = unaligned_schedule(planned.kernel->plan());
+    return load(planned.kernel->plan().spec, report, planned.stored_by, reach);
   }
 
-  // The record's kernel, its twin, and the default of its spec: the last two are extras, which may be missing.
-  Result<void> warm_record(const Record& record, std::set<const LoadedKernel*>& kernels) {
-    const KernelSpec& spec = record.spec;
-    HEADNORM_TRY(const EntryPointer planned, get({spec, record.rows, Alignment::planned}, nullptr, Reach::anywhere));
-    kernels.insert(planned->kernel.get());
-    if (const auto twin = get({spec, record.rows, Alignment::any}, nullptr, Reach::anywhere); twin.ok())
-      kernels.insert((*twin)->kernel.get());
-    if (const auto plain = load(spec, default_report(spec), planned->stored_by, Reach::anywhere); plain.ok())
+  // Loads the record's kernel, its twin, and the default of its spec: the last two are extras, which may be missing.
+  Result<void> load_record(const Record& record, const Lookup& lookup, std::set<const LoadedKernel*>& kernels) {
+    HEADNORM_TRY(const Entry planned, serve(record.spec, lookup, Reach::anywhere));
+    kernels.insert(planned.kernel.get());
+    if (const Result<Entry> twin = load_twin(planned, Reach::anywhere); twin.ok()) kernels.insert(twin->kernel.get());
+    if (const auto plain = load(record.spec, default_report(record.spec), planned.stored_by, Reach::anywhere); plain.ok())
       kernels.insert(plain->kernel.get());
+    if (planned.report.served != Served::fallback) return {};
+    return environment_error(fmt::format("the kernel of record {} cannot be had: the default schedule serves", record.id),
+                             "tune it again, or allow compiling");
+  }
+
+  // Once its kernels are loaded and the index is published: launches of its shape find it in the map.
+  Result<void> enter_record(const Record& record) {
+    HEADNORM_TRY(const EntryPointer planned, get({record.spec, record.rows, Alignment::planned}, nullptr, Reach::memory));
+    (void)get({record.spec, record.rows, Alignment::any}, nullptr, Reach::memory);  // the twin may be missing
     if (planned->report.record == record.id) return {};
-    if (planned->report.served == Served::fallback)
-      return environment_error(fmt::format("the kernel of record {} cannot be had: the default schedule serves", record.id),
-                               "tune it again, or allow compiling");
     return environment_error(
         fmt::format("record {} does not serve: {}, which was looked up before, stays", record.id, planned->report.record.text()),
         "warm all tables before the first launch, the one that is to serve first");
+  }
+
+  // Of all warmed tables and these records, for launches to use when it is published.
+  std::unique_ptr<const RecordIndex> index_with(const std::vector<Record>& records) const {
+    auto index = std::make_unique<RecordIndex>();
+    for (const std::vector<Record>* table : {&warmed_records, &records}) {
+      for (const Record& record : *table) index->add(std::make_shared<const Record>(record));
+    }
+    return index;
+  }
+
+  void publish(std::unique_ptr<const RecordIndex> index, const std::vector<Record>& records) {
+    warmed_records.insert(warmed_records.end(), records.begin(), records.end());
+    indices.push_back(std::move(index));
+    warmed.store(indices.back().get(), std::memory_order_release);
+  }
+
+  // `records` of a table whose digest is right. Launches meanwhile go on as before, until everything is loaded.
+  Result<void> warm(const std::vector<Record>& records, WarmReport& report) {
+    const std::lock_guard lock(warm_mutex);
+    std::unique_ptr<const RecordIndex> index = index_with(records);
+    std::set<const LoadedKernel*> kernels;
+    std::vector<const Record*> loaded;
+    for (const Record& record : records) {
+      HEADNORM_TRY(const Lookup lookup, index->look_up(record.spec, record.rows, device.info()));
+      if (!lookup.record || lookup.record->id != record.id || lookup.served == Served::other_device) continue;
+      ++report.records;
+      if (const Result<void> had = load_record(record, lookup, kernels); had.ok())
+        loaded.push_back(&record);
+      else
+        report.missing.push_back({record.id, had.error()});
+    }
+    publish(std::move(index), records);
+    for (const Record* record : loaded) {
+      if (const Result<void> entered = enter_record(*record); !entered.ok()) report.missing.push_back({record->id, entered.error()});
+    }
+    report.kernels = static_cast<int>(kernels.size());
+    return {};
   }
 };
 
@@ -191,7 +235,7 @@ Result<LaunchReport> Runtime::look_up(const KernelSpec& spec, std::int64_t rows)
   if (rows < 0) return user_error(fmt::format("rows is {}: must be 0 or more", rows), "give the number of rows");
   HEADNORM_TRY(const KernelSpec canonical, make_spec(spec));
   HEADNORM_TRY(const Lookup lookup, state_->look_up(canonical, rows));
-  return make_report(lookup);
+  return state_->make_report(lookup);
 }
 
 Result<LaunchReport> Runtime::prepare(const KernelSpec& spec, std::int64_t rows) {
@@ -207,23 +251,14 @@ Result<LaunchReport> Runtime::prepare(const KernelSpec& spec, const LaunchArgume
 }
 
 Result<WarmReport> Runtime::warm(Database& table, std::string_view expected_digest) {
-  HEADNORM_TRY(std::vector<Record> records, table.list(nullptr));
+  HEADNORM_TRY(const std::vector<Record> records, table.list(nullptr));
   WarmReport report;
   report.digest = table_digest(records);
   if (!expected_digest.empty() && report.digest != expected_digest)
     return user_error(
         fmt::format("the table '{}' has digest {}; expected is {}", table.directory().string(), report.digest, expected_digest),
         "give every process a copy of the same records (`headnorm db digest` prints the digest)");
-  const RecordIndex& index = state_->add_to_index(records);
-  std::set<const LoadedKernel*> kernels;
-  for (const Record& record : records) {
-    HEADNORM_TRY(const Lookup lookup, index.look_up(record.spec, record.rows, state_->device.info()));
-    if (!lookup.record || lookup.record->id != record.id || lookup.served == Served::other_device) continue;
-    ++report.records;
-    if (const Result<void> warmed = state_->warm_record(record, kernels); !warmed.ok())
-      report.missing.push_back({record.id, warmed.error()});
-  }
-  report.kernels = static_cast<int>(kernels.size());
+  HEADNORM_CHECK(state_->warm(records, report));
   return report;
 }
 

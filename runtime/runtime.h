@@ -32,7 +32,7 @@ struct LaunchReport {
   Served served = Served::fallback;
   Schedule schedule;
   RecordId record;
-  std::shared_ptr<const std::string> from;  // where the schedule comes from, in words (describe)
+  std::string_view from;  // where the schedule comes from, in words (describe); lives as long as the runtime
 };
 
 // What came of warm().
@@ -66,10 +66,10 @@ class Runtime {
   Result<LaunchReport> prepare(const KernelSpec& spec, const LaunchArguments& arguments);
 
   // Loads every kernel of the table's records for this device, those for misaligned tensors, and the default of each spec, as far
-  // as they are stored or may be compiled. From then on look-ups are answered by the records of warmed tables alone, as they are
-  // now: whatever is published later changes nothing. With JitMode::forbidden run() also reads no file any more: a kernel that was
-  // not loaded is passed over for the spec's default, or is an error, at once. Call it before the first launch: shapes that were
-  // looked up earlier keep their kernels. `table` is not used afterwards. Errors: the table cannot be read, or (user) its digest is
+  // as they are stored or may be compiled. Then, and at once, look-ups are answered by the records of warmed tables alone, as they
+  // are now: whatever is published later changes nothing. With JitMode::forbidden run() also reads no file any more: a kernel that
+  // was not loaded is passed over for the spec's default, or is an error, at once. Launches meanwhile are served as before. Call it
+  // before the first launch: shapes that were looked up earlier keep their kernels. `table` is not used afterwards. Errors: the table cannot be read, or (user) its digest is
   // not `expected_digest`, if that is given.
   Result<WarmReport> warm(Database& table, std::string_view expected_digest = {});
 

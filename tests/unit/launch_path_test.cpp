@@ -4,6 +4,7 @@
 
 #include <mutex>
 #include <thread>
+#include <type_traits>
 
 #include "runtime/executor.h"
 #include "runtime/headnorm.h"
@@ -128,6 +129,20 @@ TEST_F(LaunchPath, ARecordIsReportedWithoutMemory) {
   counts.expect_nothing();
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->record, record.id);
+}
+
+// Every launch copies one: no counts that threads share, no memory.
+static_assert(std::is_trivially_copyable_v<LaunchReport>);
+
+TEST_F(LaunchPath, TheWordsOfAReportLiveAsLongAsTheRuntime) {
+  const auto device = make_host_device(1);
+  ASSERT_TRUE(device.ok());
+  Runtime runtime(**device, &database_, &backend_);
+  const auto first = runtime.look_up(spec(), 1);
+  ASSERT_TRUE(first.ok());
+  for (std::int64_t rows = 2; rows < 200; ++rows) ASSERT_TRUE(runtime.prepare(spec(), rows).ok());
+  EXPECT_EQ(first->from, "the default: nothing is known of this shape here");
+  EXPECT_EQ(runtime.prepare(spec(), 1)->from.data(), first->from.data()) << "kept once, however many shapes there are";
 }
 
 TEST_F(LaunchPath, ShapesAreFoundWhileOthersAreAdded) {

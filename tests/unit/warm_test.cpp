@@ -2,11 +2,16 @@
 // changes nothing.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
+#include <future>
+#include <thread>
+#include <utility>
 
 #include "runtime/database/table_digest.h"
 #include "runtime/headnorm.h"
 #include "tests/fixtures/fake_backend.h"
+#include "tests/fixtures/memory_database.h"
 #include "tests/support/processes.h"
 #include "tests/support/temporary_directory.h"
 
@@ -209,6 +214,74 @@ TEST_F(Warm, RanksInOtherProcessesSeeTheSameDigestOfACopy) {
     }));
     EXPECT_TRUE(test::succeeded(status)) << place;
   }
+}
+
+// A database whose first kernel is read while something else happens.
+class SlowTable final : public fixtures::MemoryDatabase {
+ public:
+  std::vector<Record> records;
+  std::function<void()> meanwhile;
+
+  Result<std::vector<Record>> list(std::vector<Damage>*) override { return records; }
+  Result<std::optional<Artifact>> find_kernel(const std::string& key) override {
+    if (const auto now = std::exchange(meanwhile, nullptr)) now();
+    return MemoryDatabase::find_kernel(key);
+  }
+};
+
+TEST_F(Warm, ALaunchWhileKernelsAreLoadedIsServedAsBefore) {
+  SlowTable table;
+  for (std::int64_t rows : {4, 64}) table.records.push_back(publish(table, device_->info(), rows, 384 * rows, &backend_));
+  Runtime runtime(*device_, &table, nullptr, JitMode::forbidden);
+  table.record = table.records[1];
+  std::optional<Result<LaunchReport>> before, after;
+  table.meanwhile = [&] {
+    before = std::async(std::launch::async, [&] { return launch(runtime, spec_, 64); }).get();
+    EXPECT_EQ(runtime.look_up(spec_, 4)->record, table.records[1].id) << "half of the table is used already";
+  };
+  const auto warmed = runtime.warm(table);
+  ASSERT_TRUE(warmed.ok());
+  EXPECT_TRUE(warmed->missing.empty());
+  ASSERT_TRUE(before.has_value());
+  ASSERT_TRUE(before->ok()) << before->error().message;
+  EXPECT_EQ((*before)->record, table.records[1].id);
+  EXPECT_EQ(launch(runtime, spec_, 4)->record, table.records[0].id);
+}
+
+TEST_F(Warm, ATableThatCannotBeUsedLeavesLaunchesAsTheyWere) {
+  Runtime runtime(*device_, database_.get(), nullptr, JitMode::forbidden);
+  ASSERT_FALSE(runtime.warm(*database_, "another digest").ok());
+  EXPECT_EQ(launch(runtime, spec_, 4)->served, Served::exact);
+}
+
+TEST_F(Warm, EveryLaunchOfManyThreadsIsServedBeforeWhileAndAfterItIsWarmed) {
+  Runtime runtime(*device_, database_.get(), nullptr, JitMode::forbidden);
+  std::atomic<int> launches = 0;
+  std::atomic<bool> done = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&, i] {
+      const Buffer y = *device_->allocate(256 * kWidth * sizeof(float));
+      LaunchArguments arguments;
+      arguments.address(Operand::x) = x_.data();
+      arguments.address(Operand::y) = y.address();
+      arguments.stride(Operand::x) = arguments.stride(Operand::y) = kWidth;
+      // New row counts again and again: each is looked up, and none is remembered from before.
+      for (std::int64_t rows = 1 + i; rows < 30 || (!done && rows < 256); rows += 3) {
+        ++launches;
+        arguments.rows = rows;
+        const auto report = runtime.run(spec_, arguments);
+        ASSERT_TRUE(report.ok()) << report.error().message;
+        ASSERT_NE(report->served, Served::fallback);
+      }
+    });
+  while (launches < 3) std::this_thread::yield();
+  const auto warmed = runtime.warm(*database_);
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(warmed.ok());
+  EXPECT_TRUE(warmed->missing.empty()) << warmed->missing[0].error.message;
+  EXPECT_EQ(launch(runtime, spec_, 700)->served, Served::nearest_rows);
 }
 
 TEST_F(Warm, LookUpLoadsNothing) {
