@@ -169,6 +169,9 @@ struct KernelCache::State {
     } catch (const std::exception& exception) {
       return environment_error(fmt::format("making the kernel of '{}' failed: {}", to_text(plan.spec), exception.what()),
                                "free memory and try again");
+    } catch (...) {
+      return environment_error(fmt::format("making the kernel of '{}' failed with a foreign exception", to_text(plan.spec)),
+                               "let no exception leave the functions that are handed to headnorm");
     }
   }
 };

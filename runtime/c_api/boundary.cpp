@@ -39,6 +39,15 @@ headnorm_status fail(const std::exception& thrown) noexcept {
   }
 }
 
+headnorm_status fail_foreign() noexcept {
+  try {
+    return fail(user_error("a function that was handed to headnorm threw an exception that is no std::exception",
+                           "let no exception leave the functions of an executor, nor warn"));
+  } catch (const std::exception&) {
+    return HEADNORM_ERROR_USER;
+  }
+}
+
 Error null_argument(const char* name) { return user_error(fmt::format("{} is null", name), "give one (headnorm_c.h)"); }
 
 Error wrong_size(const char* name) {

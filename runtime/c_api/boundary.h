@@ -12,6 +12,7 @@ namespace headnorm::c_api {
 
 headnorm_status fail(const Error& error) noexcept;
 headnorm_status fail(const std::exception& thrown) noexcept;
+headnorm_status fail_foreign() noexcept;  // for an exception that is no std::exception
 Error null_argument(const char* name);
 
 // Runs `work`, which returns a Result<void>; nothing leaves it but a status.
@@ -22,6 +23,8 @@ headnorm_status guarded(const Work& work) noexcept {
     return result.ok() ? HEADNORM_OK : fail(result.error());
   } catch (const std::exception& thrown) {
     return fail(thrown);
+  } catch (...) {
+    return fail_foreign();
   }
 }
 

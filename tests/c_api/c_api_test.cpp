@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -286,6 +287,26 @@ TEST_F(CApi, WarningsReachTheCaller) {
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("is passed over"), std::string::npos) << warnings[0];
   library().database_release(damaged);
+}
+
+// Whatever a caller's function throws: a status comes of it, and the next call is right.
+TEST_F(CApi, NoExceptionOfACallersFunctionLeavesTheLibrary) {
+  headnorm_database_options options = headnorm_database_options_init();
+  options.read_only = 1;
+  std::ofstream(root_ / "records" / (std::string(32, 'a') + ".json")) << "{";
+  char digest[HEADNORM_DIGEST_BYTES] = {};
+  const auto digest_with = [&](void (*warn)(void*, const char*)) {
+    options.warn = warn;
+    headnorm_database* damaged = nullptr;
+    EXPECT_EQ(library().database_open(root_.c_str(), &options, &damaged), HEADNORM_OK) << last_error();
+    const headnorm_status first = library().database_digest(damaged, digest);
+    EXPECT_EQ(library().database_digest(damaged, digest), HEADNORM_OK) << last_error();
+    library().database_release(damaged);
+    return first;
+  };
+  expect_error(digest_with([](void*, const char*) { throw 42; }), HEADNORM_ERROR_USER, "no std::exception");
+  expect_error(digest_with([](void*, const char*) { throw std::runtime_error("of the caller"); }), HEADNORM_ERROR_ENVIRONMENT,
+               "of the caller");
 }
 
 // A copy of the library, in a place of its own, finds what lies beside it there.

@@ -162,6 +162,17 @@ TEST_F(KernelCacheTest, AnExceptionOfTheCompilerIsAnErrorAndIsTriedAgain) {
   EXPECT_TRUE(cache.get(plan_).ok());
 }
 
+// The next caller does not wait for a promise that nobody keeps.
+TEST_F(KernelCacheTest, AForeignExceptionIsAnErrorAndIsTriedAgain) {
+  KernelCache cache(*device_, &database_, &backend_, JitMode::allowed);
+  backend_.before = [](const Plan&) -> Result<void> { throw 42; };
+  const auto failed = cache.get(plan_);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().message.find("foreign exception"), std::string::npos) << failed.error().message;
+  backend_.before = nullptr;
+  EXPECT_TRUE(cache.get(plan_).ok());
+}
+
 TEST_F(KernelCacheTest, ACompilerThatEmitsNothingIsAnErrorAndNothingIsStored) {
   KernelCache cache(*device_, &database_, &backend_, JitMode::allowed);
   backend_.emits_nothing = true;
