@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/counted.h"
 #include "core/text.h"
 
 namespace headnorm::cli {
@@ -84,7 +85,7 @@ Result<MeasuredTime> read_time(const Fields& fields, const Columns& columns, con
   HEADNORM_TRY(time.rows, text::parse_integer(fields[columns.rows], "rows"));
   HEADNORM_TRY(time.time_us, text::parse_number(fields[columns.time], "time_us"));
   if (time.rows < 1 || !(time.time_us > 0))
-    return user_error(fmt::format("{} rows in {} us", time.rows, time.time_us), "give at least one row and a time above 0");
+    return user_error(fmt::format("{} in {} us", counted(time.rows, "row"), time.time_us), "give at least one row and a time above 0");
   return time;
 }
 
@@ -109,7 +110,7 @@ Result<std::vector<MeasuredTime>> times_from_csv(const std::string& text, const 
     const Fields& fields = lines[i];
     if (fields.size() != lines.front().size())
       return user_error(
-          fmt::format("line {} of the CSV file has {} fields, the first has {}", i + 1, fields.size(), lines.front().size()),
+          fmt::format("line {} of the CSV file has {}, the first has {}", i + 1, counted(fields.size(), "field"), lines.front().size()),
           "put fields with commas into quotes");
     if (columns.evidence && fields[*columns.evidence] != to_text(Evidence::measured)) continue;
     if (columns.device && fields[*columns.device] != model.name) continue;

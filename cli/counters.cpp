@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/table.h"
+#include "core/counted.h"
 #include "emulator/emulator.h"
 #include "tuner/input_data.h"
 
@@ -135,8 +136,9 @@ Result<Json> count_launch(CodegenBackend& backend, const Plan& plan, std::int64_
 }
 
 std::string counters_text(const Json& counters) {
-  std::string text = fmt::format("\ncounted on the emulated {}, {} rows in {} blocks\n", counters["device"].get<std::string>(),
-                                 counters["rows"].get<std::int64_t>(), counters["blocks"].get<std::int64_t>());
+  std::string text = fmt::format("\ncounted on the emulated {}, {} in {}\n", counters["device"].get<std::string>(),
+                                 counted(counters["rows"].get<std::int64_t>(), "row"),
+                                 counted(counters["blocks"].get<std::int64_t>(), "block"));
   Table instructions({"instructions", ">of threads a row", ">of warps a row"});
   for (const auto& [kind, count] : counters["instructions"].items())
     instructions.add({kind, fmt::format("{:.1f}", count["threads_per_row"].get<double>()),
@@ -148,9 +150,10 @@ std::string counters_text(const Json& counters) {
                 global["footprint_bytes"].dump()});
   }
   return text + instructions.render() + "\n" + memory.render() + "\n" +
-         render_facts({{"traffic", fmt::format("{:.3f} of the least, {} bytes", counters["traffic_ratio"].get<double>(),
-                                               counters["minimum_bytes"].get<std::int64_t>())},
-                       {"shared", fmt::format("{} wavefronts, {} more by bank conflicts", counters["shared_accesses"].dump(),
+         render_facts({{"traffic", fmt::format("{:.3f} of the least, {}", counters["traffic_ratio"].get<double>(),
+                                               counted(counters["minimum_bytes"].get<std::int64_t>(), "byte"))},
+                       {"shared", fmt::format("{}, {} more by bank conflicts",
+                                              counted(counters["shared_accesses"].get<std::int64_t>(), "wavefront"),
                                               counters["bank_conflicts"].dump())},
                        {"barriers", counters["barriers"].dump()}});
 }

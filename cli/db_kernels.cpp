@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/counted.h"
 #include "core/text.h"
 #include "runtime/database/kernel_limit.h"
 
@@ -59,10 +60,10 @@ Result<Report> collect(const Database& database, const CollectOptions& options, 
   report.document["kept"] = {{"kernels", collected.kept}, {"bytes", collected.kept_bytes}};
   report.document["removed"] = {{"kernels", collected.removed}, {"bytes", collected.removed_bytes}};
   report.document["limit_bytes"] = limit.bytes;
-  report.text = fmt::format("{}: {} kernels of {} bytes kept, {} of {} bytes removed\n", path.string(), collected.kept,
-                            collected.kept_bytes, collected.removed, collected.removed_bytes);
+  report.text = fmt::format("{}: {} of {} kept, {} of {} removed\n", path.string(), counted(collected.kept, "kernel"),
+                            counted(collected.kept_bytes, "byte"), collected.removed, counted(collected.removed_bytes, "byte"));
   if (collected.kept_bytes > limit.bytes)
-    report.text += fmt::format("above the limit of {} bytes: what is younger than --grace {} stays\n", limit.bytes, options.grace);
+    report.text += fmt::format("above the limit of {}: what is younger than --grace {} stays\n", counted(limit.bytes, "byte"), options.grace);
   return report;
 }
 

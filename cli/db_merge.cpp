@@ -6,6 +6,7 @@
 
 #include "cli/merge_input.h"
 #include "cli/record_json.h"
+#include "core/counted.h"
 
 namespace headnorm::cli {
 namespace {
@@ -29,7 +30,7 @@ std::map<std::string, Record> by_id(const std::vector<MergeEntry>& entries) {
 
 void add_difference(Report& report, const char* kind, const char* sign, const Record& record) {
   report.document[kind].push_back(result_json(record));
-  report.text += fmt::format("{} {}  {} rows, {}, {:.2f} us {}\n", sign, record.id.substr(0, 8), record.rows,
+  report.text += fmt::format("{} {}  {}, {}, {:.2f} us {}\n", sign, record.id.substr(0, 8), counted(record.rows, "row"),
                              short_spec(record.spec), record.time.median_us, to_text(record.evidence));
 }
 
@@ -62,7 +63,7 @@ Result<Report> take_in(const std::vector<MergeEntry>& entries, Database& into) {
   report.document["added"] = counts.added;
   report.document["replaced"] = counts.replaced;
   report.document["kept"] = counts.kept;
-  report.text = fmt::format("{}: {} records added, {} replaced by better ones, {} kept\n", into.directory().string(), counts.added,
+  report.text = fmt::format("{}: {} added, {} replaced by better ones, {} kept\n", into.directory().string(), counted(counts.added, "record"),
                             counts.replaced, counts.kept);
   return report;
 }

@@ -4,6 +4,7 @@
 
 #include "cli/files.h"
 #include "cli/suggest.h"
+#include "core/counted.h"
 #include "generator/export/format.h"
 #include "generator/export/import.h"
 
@@ -20,7 +21,7 @@ Error in_file(const fs::path& path, const Error& error) {
 Result<std::string> read_text(const fs::path& path) {
   HEADNORM_TRY(const InputFile file, InputFile::open(path));
   if (file.size() > exports::kMostImportBytes)
-    return user_error(fmt::format("'{}': {} bytes, more than {}", path.string(), file.size(), exports::kMostImportBytes),
+    return user_error(fmt::format("'{}': {}, more than {}", path.string(), counted(file.size(), "byte"), exports::kMostImportBytes),
                       "split it");
   HEADNORM_TRY(std::string bytes, file.read(0, file.size()));
   if (!bytes.starts_with("\x1f\x8b")) return bytes;

@@ -4,6 +4,7 @@
 
 #include <ctime>
 
+#include "core/counted.h"
 #include "generator/generator.h"
 #include "tuner/predicted_search.h"
 
@@ -75,7 +76,7 @@ Result<TuneReport> tune_by_model(const ModelTuning& tuning) {
     }
     HEADNORM_TRY(Record record, search.run(rows));
     if (measured && tuning.warn)
-      tuning.warn(fmt::format("{} rows: the measured record {} stays, and this prediction is not stored", rows, measured->id));
+      tuning.warn(fmt::format("{}: the measured record {} stays, and this prediction is not stored", counted(rows, "row"), measured->id));
     HEADNORM_CHECK(tuning.database.publish(record));
     report.results.push_back({std::move(record), TunedRow::Origin::tuned});
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cli/table.h"
+#include "core/counted.h"
 
 namespace headnorm::cli {
 namespace {
@@ -66,14 +67,15 @@ std::string prediction_text(const Json& p) {
                                       bytes["least"].dump(), number(bytes["cache"]))},
               {"  instructions", fmt::format("{:.0f} of warps", number(p["instructions"]["of_warps"]))},
               {"  occupancy",
-               fmt::format("{} blocks, {} threads ({:.0f} %), limited by {}", occupancy["blocks"].dump(),
-                           occupancy["threads"].dump(), 100 * number(occupancy["share"]), occupancy["limit"].get<std::string>())},
+               fmt::format("{}, {} ({:.0f} %), limited by {}", counted(occupancy["blocks"].get<std::int64_t>(), "block"),
+                           counted(occupancy["threads"].get<std::int64_t>(), "thread"), 100 * number(occupancy["share"]),
+                           occupancy["limit"].get<std::string>())},
               {"  registers", fmt::format("{} a thread ({})", occupancy["registers"].dump(),
                                           occupancy["registers_from"] == "ptxas" ? "as ptxas gives them" : "the plan's estimate")},
               {"  in flight", fmt::format("{:.0f} bytes a multiprocessor, {:.0f} keep the memory busy",
                                           number(p["in_flight_bytes"]), number(p["needed_bytes"]))},
-              {"  waves", fmt::format("{:.2f} of {} blocks, a tile takes {:.2f} us", number(p["waves"]), p["blocks"].dump(),
-                                      number(parts["tile"]))},
+              {"  waves", fmt::format("{:.2f} of {}, a tile takes {:.2f} us", number(p["waves"]),
+                                      counted(p["blocks"].get<std::int64_t>(), "block"), number(parts["tile"]))},
               {"  figures",
                fmt::format("{} of the model's {} are assumed; docs/cost-model.md", p["assumed_figures"].dump(), kFigureCount)}});
 }

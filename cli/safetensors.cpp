@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cli/report.h"
+#include "core/counted.h"
 
 namespace headnorm::cli {
 namespace {
@@ -142,20 +143,20 @@ Result<void> check_size(const SafetensorsEntry& entry) {
   if (known == std::end(kBits)) return {};
   const std::optional<std::uint64_t> wanted = byte_count(entry.shape, known->second);
   if (wanted && *wanted == entry.end - entry.begin) return {};
-  return malformed(fmt::format("tensor '{}' has {} bytes of data, which is not what its shape of {} takes", printable(entry.name),
-                               entry.end - entry.begin, entry.dtype));
+  return malformed(fmt::format("tensor '{}' has {} of data, which is not what its shape of {} takes", printable(entry.name),
+                               counted(entry.end - entry.begin, "byte"), entry.dtype));
 }
 
 }  // namespace
 
 Result<std::uint64_t> safetensors_header_bytes(std::string_view length, std::uint64_t file_bytes) {
-  if (length.size() < kSafetensorsLengthBytes) return malformed(fmt::format("{} bytes are too few", length.size()));
+  if (length.size() < kSafetensorsLengthBytes) return malformed(fmt::format("a file of {} is too short", counted(length.size(), "byte")));
   std::uint64_t bytes = 0;
   for (std::size_t i = kSafetensorsLengthBytes; i-- > 0;) bytes = bytes << 8 | static_cast<unsigned char>(length[i]);
   if (bytes > file_bytes - kSafetensorsLengthBytes)
-    return malformed(fmt::format("a header of {} bytes is longer than the file", bytes));
+    return malformed(fmt::format("a header of {} is longer than the file", counted(bytes, "byte")));
   if (bytes > kMaxSafetensorsHeader)
-    return malformed(fmt::format("a header of {} bytes is longer than {}", bytes, kMaxSafetensorsHeader));
+    return malformed(fmt::format("a header of {} is longer than {}", counted(bytes, "byte"), kMaxSafetensorsHeader));
   return bytes;
 }
 
@@ -175,7 +176,7 @@ Result<std::vector<SafetensorsEntry>> parse_safetensors_header(std::string_view 
     filled = entry.end;
   }
   if (filled != data_bytes)
-    return malformed(fmt::format("the tensors take {} bytes of data, and the file has {}", filled, data_bytes));
+    return malformed(fmt::format("the tensors take {} of data, and the file has {}", counted(filled, "byte"), data_bytes));
   return std::move(reader.entries);
 }
 

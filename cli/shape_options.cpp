@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "cli/text_option.h"
+#include "core/counted.h"
 #include "core/text.h"
 
 namespace headnorm::cli {
@@ -165,8 +166,8 @@ Result<std::int64_t> choose_head_size(const ShapeOptions& options, std::int64_t 
     std::int64_t given = from_heads;
     if (!automatic) HEADNORM_CHECK(apply("--head-size", options.head_size, given, integer_like("256")));
     if (given != from_heads)
-      return user_error(fmt::format("--heads {} and --head-size {} disagree: width {} has {} heads of {}", *options.heads,
-                                    *options.head_size, width, *options.heads, from_heads),
+      return user_error(fmt::format("--heads {} and --head-size {} disagree: width {} has {} of {}", *options.heads,
+                                    *options.head_size, width, counted(width / from_heads, "head"), from_heads),
                         "give one of the two");
     return from_heads;
   }

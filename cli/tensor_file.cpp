@@ -10,6 +10,7 @@
 #include "cli/report.h"
 #include "cli/safetensors.h"
 #include "cli/suggest.h"
+#include "core/counted.h"
 
 namespace headnorm::cli {
 namespace {
@@ -47,7 +48,7 @@ Result<SafetensorsEntry> choose_entry(const TensorPath& place, const std::vector
                       fmt::format("it holds {}", list_names(entries, *place.name)));
   }
   if (entries.size() == 1) return entries.front();
-  return user_error(fmt::format("'{}' holds {} tensors, and none is named", place.path, entries.size()),
+  return user_error(fmt::format("'{}' holds {}, and none is named", place.path, counted(entries.size(), "tensor")),
                     fmt::format("give {}:NAME; it holds {}", place.path, list_names(entries, "")));
 }
 

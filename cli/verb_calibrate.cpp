@@ -10,6 +10,7 @@
 #include "cli/table.h"
 #include "cli/text_option.h"
 #include "cli/verb.h"
+#include "core/counted.h"
 
 namespace headnorm::cli {
 namespace {
@@ -49,7 +50,7 @@ class CalibrateVerb final : public Verb {
     std::string source;
     HEADNORM_TRY(const std::vector<MeasuredTime> times, read_times(context, model, source));
     HEADNORM_TRY(const Calibration calibration,
-                 calibrate(model, times, fmt::format("fitted to {} measured times of {}", times.size(), source)));
+                 calibrate(model, times, fmt::format("fitted to {} of {}", counted(times.size(), "measured time"), source)));
     if (output_) HEADNORM_CHECK(write_file(*output_, to_json(calibration.model)));
     return make_report(model, calibration, times.size());
   }
@@ -84,7 +85,7 @@ class CalibrateVerb final : public Verb {
       report.document["figures"][to_text(figure)] = {{"before", before}, {"after", after}};
       figures.add({to_text(figure), fmt::format("{:.4g}", before), fmt::format("{:.4g}", after)});
     }
-    report.text = fmt::format("{} measured times of {}\n\n{}\n{}", times, model.name, fits.render(), figures.render());
+    report.text = fmt::format("{} of {}\n\n{}\n{}", counted(times, "measured time"), model.name, fits.render(), figures.render());
     return report;
   }
 

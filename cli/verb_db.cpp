@@ -12,6 +12,7 @@
 #include "cli/record_json.h"
 #include "cli/table.h"
 #include "cli/verb.h"
+#include "core/counted.h"
 #include "runtime/database/table_digest.h"
 
 namespace headnorm::cli {
@@ -77,7 +78,7 @@ class DbVerb final : public Verb {
 
   Result<Report> diff(const Context& context) const {
     if (pair_.size() != 2)
-      return user_error(fmt::format("db diff is given {} databases, not two", pair_.size()), "give the directories of two");
+      return user_error(fmt::format("db diff is given {}, not two", counted(pair_.size(), "database")), "give the directories of two");
     return diff_databases(pair_[0], pair_[1], context);
   }
 
@@ -104,7 +105,7 @@ class DbVerb final : public Verb {
                  to_text(record.device.target), short_spec(record.spec)});
     }
     report.text = records.empty() ? fmt::format("no records in {}\n", database.directory().string()) : table.render();
-    if (!damage.empty()) report.text += fmt::format("{} damaged files: 'headnorm db check' names them\n", damage.size());
+    if (!damage.empty()) report.text += fmt::format("{}: 'headnorm db check' says which\n", counted(damage.size(), "damaged file"));
     return report;
   }
 
@@ -154,11 +155,12 @@ class DbVerb final : public Verb {
     HEADNORM_TRY(const std::vector<Record> records, database.list());
     report.document["records"] = records.size();
     report.document["damaged"] = damage_json(damage);
-    report.text = fmt::format("{}: {} records, {} damaged files\n", database.directory().string(), records.size(), damage.size());
+    report.text = fmt::format("{}: {}, {}\n", database.directory().string(), counted(records.size(), "record"),
+                              counted(damage.size(), "damaged file"));
     for (const Damage& entry : damage) report.text += fmt::format("  {}: {}\n", entry.file, entry.reason);
     if (damage.empty()) return report;
     report.exit_code = kExitCheckFailed;
-    report.error = environment_error(fmt::format("{} damaged files in {}", damage.size(), database.directory().string()),
+    report.error = environment_error(fmt::format("{} in {}", counted(damage.size(), "damaged file"), database.directory().string()),
                                      "delete them: what they held is a miss until it is tuned again");
     return report;
   }

@@ -9,6 +9,7 @@
 #include "cli/device_option.h"
 #include "cli/table.h"
 #include "cli/verb.h"
+#include "core/counted.h"
 #include "core/text.h"
 #include "generator/generator.h"
 
@@ -34,7 +35,7 @@ Finding find_host() {
   const Result<std::unique_ptr<Device>> host = open_device({});
   if (!host.ok()) return {"host", Finding::State::broken, host.error().message, host.error().remedy};
   const DeviceInfo& info = (*host)->info();
-  return {"host", Finding::State::ok, fmt::format("{}, {}, {} threads", info.name, headnorm::to_text(info.target), info.units), ""};
+  return {"host", Finding::State::ok, fmt::format("{}, {}, {}", info.name, headnorm::to_text(info.target), counted(info.units, "thread")), ""};
 }
 
 Finding find_library(const char* name, const LibraryState& library, const char* remedy) {
@@ -78,12 +79,12 @@ Finding find_database(const DatabaseOption& option, const Context& context) {
   const Result<std::vector<Record>> records = (*database)->list(&damage);
   if (!records.ok()) return {"database", Finding::State::broken, records.error().message, records.error().remedy};
   if (!damage.empty())
-    return {"database", Finding::State::broken, fmt::format("{}: {} damaged files", directory->string(), damage.size()),
+    return {"database", Finding::State::broken, fmt::format("{}: {}", directory->string(), counted(damage.size(), "damaged file")),
             "'headnorm db check' names them; delete them"};
   if (::access(directory->c_str(), W_OK) != 0)
     return {"database", Finding::State::broken, directory->string() + " is not writable: nothing can be stored",
             "change its permissions, or name another directory with --db or HEADNORM_DB"};
-  return {"database", Finding::State::ok, fmt::format("{}, {} records", directory->string(), records->size()), ""};
+  return {"database", Finding::State::ok, fmt::format("{}, {}", directory->string(), counted(records->size(), "record")), ""};
 }
 
 // Without them, look-ups find only what was tuned here.
@@ -91,7 +92,7 @@ Finding find_tables(const Context& context) {
   const std::shared_ptr<ShippedTables> tables = open_shipped_tables(context);
   const std::vector<Record> records = tables != nullptr ? tables->list() : std::vector<Record>();
   if (!records.empty())
-    return {"tables", Finding::State::ok, fmt::format("{}, {} records", tables->directory().string(), records.size()), ""};
+    return {"tables", Finding::State::ok, fmt::format("{}, {}", tables->directory().string(), counted(records.size(), "record")), ""};
   return {"tables", Finding::State::missing,
           tables != nullptr ? tables->directory().string() + " holds none" : "not beside this program",
           "install headnorm as a whole, or name their directory with HEADNORM_TABLES"};

@@ -16,6 +16,7 @@
 #include "cli/text_option.h"
 #include "cli/verb.h"
 #include "core/artifact.h"
+#include "core/counted.h"
 #include "generator/generator.h"
 #include "tuner/device_copy.h"
 #include "tuner/host_copy.h"
@@ -42,7 +43,7 @@ Result<RooflineDevice> measure_copy(const DeviceOption& option) {
   }
   const double gb_per_s = static_cast<double>(kCopiedBytes) / summarise(times_us).median_us / 1e3;
   return RooflineDevice{.name = info.id,
-                        .title = fmt::format("{}, {} {}", info.name, info.units, is_host ? "threads" : "multiprocessors"),
+                        .title = fmt::format("{}, {}", info.name, counted(info.units, is_host ? "thread" : "multiprocessor")),
                         .gb_per_s = gb_per_s,
                         .source = fmt::format("a plain copy on {}, measured now", is_host ? "this machine" : "this GPU")};
 }
@@ -116,7 +117,7 @@ std::string roofline_text(const Json& roofline) {
 std::string report_text(const Json& document, const Error* illegal) {
   std::string text = identity_text(document, illegal);
   if (illegal == nullptr) text += "\nplan\n" + facts_text(document["plan"]);
-  text += fmt::format("\nbytes, {} rows\n", document["rows"].get<std::int64_t>()) + facts_text(document["bytes"]);
+  text += fmt::format("\nbytes, {}\n", counted(document["rows"].get<std::int64_t>(), "row")) + facts_text(document["bytes"]);
   text += "\noperations\n" + facts_text(document["operations"]);
   text += roofline_text(document["roofline"]);
   if (document.contains("prediction")) text += prediction_text(document["prediction"]);
@@ -249,7 +250,7 @@ class ExplainVerb final : public Verb {
   Result<std::int64_t> choose_rows(const Shape& shape) const {
     if (!rows_) return shape.preset != nullptr ? shape.preset->rows : kDefaultRows;
     HEADNORM_TRY(const std::vector<std::int64_t> rows, parse_rows(*rows_));
-    if (rows.size() != 1) return user_error(fmt::format("--rows {} names {} row counts", *rows_, rows.size()), "explain takes one");
+    if (rows.size() != 1) return user_error(fmt::format("--rows {} names {}", *rows_, counted(rows.size(), "row count")), "explain takes one");
     return rows.front();
   }
 

@@ -16,6 +16,7 @@
 #include "cli/verb.h"
 #include "cli/verify_case.h"
 #include "cli/verify_grid.h"
+#include "core/counted.h"
 #include "core/text.h"
 #include "generator/generator.h"
 
@@ -104,7 +105,7 @@ Json failure_json(const KernelSpec& spec, const DeviceInfo& device, const Failur
 }
 
 std::string failure_text(const KernelSpec& spec, const Failure& failure) {
-  std::string text = fmt::format("wrong: {}, {} rows\n  {}\n  {}: {}", to_text(spec), failure.rows, failure.schedule, failure.what,
+  std::string text = fmt::format("wrong: {}, {}\n  {}\n  {}: {}", to_text(spec), counted(failure.rows, "row"), failure.schedule, failure.what,
                                  failure.message);
   if (failure.channel >= 0)
     text += fmt::format("\n  row {}, head {}, channel {}: value {}, expected {}, bound {}", failure.row, failure.head,
@@ -137,7 +138,7 @@ class VerifyVerb final : public Verb {
     ProgressLine line(context);
     TimeEstimate estimate(specs);
     for (std::size_t i = 0; i < specs.size(); ++i) {
-      line.update(fmt::format("spec {}/{}, {} cases, {} failed{}: {}", i + 1, specs.size(), cases_, failed_, estimate.text(i),
+      line.update(fmt::format("spec {}/{}, {}, {} failed{}: {}", i + 1, specs.size(), counted(cases_, "case"), failed_, estimate.text(i),
                               to_text(specs[i])));
       HEADNORM_CHECK(verify_spec(*device, *backend, specs[i], grid, rows, static_cast<std::uint64_t>(seed)));
       if (InterruptScope::requested()) return interrupted_report();
@@ -196,10 +197,10 @@ class VerifyVerb final : public Verb {
   Report make_report() const {
     Report report;
     report.document = {{"cases", cases_}, {"failed", failed_}, {"coverage", coverage_.json()}, {"failures", failures_}};
-    report.text = failure_texts_ + fmt::format("{} cases of {} specs, {} failed\n", cases_, coverage_.specs(), failed_);
+    report.text = failure_texts_ + fmt::format("{} of {}, {} failed\n", counted(cases_, "case"), counted(coverage_.specs(), "spec"), failed_);
     if (failed_ == 0) return report;
     report.exit_code = kExitCheckFailed;
-    report.error = internal_error(fmt::format("{} of {} cases are outside the error bound", failed_, cases_));
+    report.error = internal_error(fmt::format("{} of {} outside the error bound", failed_, counted(cases_, "case")));
     return report;
   }
 

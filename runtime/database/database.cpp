@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/counted.h"
 #include "runtime/database/directory_database.h"
 
 namespace headnorm {
@@ -20,7 +21,7 @@ std::string describe(const Lookup& lookup) {
   const char* const how = record.evidence == Evidence::measured    ? "measured on"
                           : record.evidence == Evidence::predicted ? "predicted by a cost model for"
                                                                    : "a dry run on";
-  std::string text = fmt::format("{} {} at {} rows", how, record.device.name, record.rows);
+  std::string text = fmt::format("{} {} at {}", how, record.device.name, counted(record.rows, "row"));
   if (lookup.served == Served::other_shape || lookup.served == Served::other_device)
     text += fmt::format(", width {}, head size {}", record.spec.width, record.spec.head_size);
   return lookup.origin == Origin::shipped ? text + ", shipped with headnorm" : text;

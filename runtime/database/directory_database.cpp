@@ -309,6 +309,15 @@ Result<void> DirectoryDatabase::finish_pending() {
   return {};
 }
 
+// A pending.json that nobody can finish, and that keeps merges from beginning.
+std::optional<Damage> DirectoryDatabase::damaged_pending() const {
+  const Result<std::optional<std::string>> text = root_.read(kPendingName, kMostPendingBytes);
+  if (text.ok() && !text->has_value()) return std::nullopt;
+  const Result<std::vector<MergeEntry>> entries = text.ok() ? pending_from_json(**text) : text.error();
+  if (entries.ok()) return std::nullopt;
+  return Damage{kPendingName, entries.error().message + "; no merge begins before it is deleted: delete it, and merge again"};
+}
+
 Result<std::vector<Damage>> DirectoryDatabase::check() {
   std::vector<Damage> damage;
   if (records_.has_value()) {
@@ -324,6 +333,7 @@ Result<std::vector<Damage>> DirectoryDatabase::check() {
     HEADNORM_TRY(const std::vector<Damage> trials, trial_files_->check());
     damage.insert(damage.end(), trials.begin(), trials.end());
   }
+  if (std::optional<Damage> pending = damaged_pending()) damage.push_back(*std::move(pending));
   if (!options_.read_only) {
     const std::lock_guard lock(mutex_);
     write_index();

@@ -54,6 +54,7 @@ class DirectoryDatabase final : public Database {
   Result<void> take_trials(const TrialLog& log, const Record& record);
   Result<void> finish_stopped_merge();
   Result<void> finish_pending();
+  std::optional<Damage> damaged_pending() const;
   void warn(const std::string& kind, const Error& error) { warn(kind, error.message + "; " + error.remedy); }
 
   Directory root_;

@@ -445,6 +445,12 @@ TEST(Db, ChecksAndListsDamage) {
   EXPECT_EQ(document["ok"], false);
   ASSERT_EQ(document["damaged"].size(), 1u);
   expect_keys(document["damaged"][0], {"file", "reason"});
+  EXPECT_NE(command.run({"db", "check", "--db", db}).out.find(": 0 records, 1 damaged file\n"), std::string::npos);
+  write_whole(db / "pending.json", "{");
+  const json pending = command.run({"db", "check", "--db", db, "--json"}).json()["damaged"];
+  ASSERT_EQ(pending.size(), 2u);
+  EXPECT_EQ(pending[1]["file"], "pending.json");
+  EXPECT_NE(pending[1]["reason"].get<std::string>().find("delete it"), std::string::npos) << pending;
   EXPECT_EQ(command.run({"db", "show", "4567", "--db", db}).exit_code, 2);
   const CommandResult show = command.run({"db", "show", "0123", "--db", db});
   EXPECT_EQ(show.exit_code, 1);

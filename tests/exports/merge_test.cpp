@@ -228,7 +228,23 @@ TEST(Merge, HostilePendingFileIsPassedOverWithAWarning) {
     EXPECT_EQ(warnings.size(), 1u);
     EXPECT_EQ(files_in(place), old_files);
     EXPECT_FALSE((*database)->merge(before).ok());
+    const Result<std::vector<Damage>> damage = (*database)->check();
+    ASSERT_TRUE(damage.ok());
+    ASSERT_EQ(damage->size(), 1u);
+    EXPECT_EQ(damage->front().file, "pending.json");
+    EXPECT_NE(damage->front().reason.find("delete it, and merge again"), std::string::npos) << damage->front().reason;
+    std::filesystem::remove(place / "pending.json");
+    EXPECT_TRUE((*database)->check()->empty());
+    EXPECT_TRUE((*database)->merge(before).ok());
   }
+}
+
+TEST(Merge, APendingFileThatCanBeFinishedIsNoDamage) {
+  const TemporaryDirectory folder;
+  const std::filesystem::path place = folder.path() / "db";
+  const auto database = *Database::open(place);
+  test::write_file(place / "pending.json", pending_to_json(entries_of(sample_rows())));
+  EXPECT_TRUE(database->check()->empty());
 }
 
 // ---- trials --------------------------------------------------------------------------------------------------------------------

@@ -3,10 +3,18 @@
 
 #include <cmath>
 
+#include "core/counted.h"
 #include "core/plan.h"
 
 namespace headnorm {
 namespace {
+
+TEST(Counted, TheNounFollowsTheNumber) {
+  EXPECT_EQ(counted(0, "record"), "0 records");
+  EXPECT_EQ(counted(1, "record"), "1 record");
+  EXPECT_EQ(counted(std::size_t{2}, "damaged file"), "2 damaged files");
+  EXPECT_EQ(counted(std::int64_t{-1}, "row"), "-1 rows");
+}
 
 KernelSpec wide_vit() {
   KernelSpec spec;

@@ -106,8 +106,8 @@ TEST_F(Safetensors, HostileHeadersSayWhatIsWrong) {
   const auto tensor = [](const std::string& fields) { return R"({"t":{)" + fields + "}}"; };
   const std::string huge = "99999999999999999999";
   const std::pair<std::string, std::string> cases[] = {
-      {"", "0 bytes are too few"},
-      {"1234567", "7 bytes are too few"},
+      {"", "a file of 0 bytes is too short"},
+      {"1234567", "a file of 7 bytes is too short"},
       {length_of(3) + "{}", "longer than the file"},
       {length_of(~std::uint64_t{0}) + "{}", "longer than the file"},
       {file_of("", ""), "not a JSON object alone"},
