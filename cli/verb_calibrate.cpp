@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "cli/calibration_input.h"
 #include "cli/database_option.h"
@@ -31,6 +32,14 @@ std::vector<std::string> fit_row(const char* name, const Fit& fit) {
           fmt::format("{:.3f}", fit.kendall),
           fit.groups > 0 ? fmt::format("{:.3f}", fit.spearman_within) : "",
           fit.groups > 0 ? fmt::format("{:.3f}", fit.kendall_within) : ""};
+}
+
+// Where the figure comes from now, and why.
+std::string origin_text(const FigureFit& fit) {
+  constexpr double kAlmostNothing = 0.01;  // 10 % of the figure are 0.1 % of every time
+  if (fit.is_determined()) return fmt::format("the times, within {:.1f} %", std::max(0.1, 100 * fit.uncertainty));
+  if (fit.sensitivity < kAlmostNothing) return "before: no time depends on it";
+  return "before: the times and the other figures leave it open";
 }
 
 class CalibrateVerb final : public Verb {
@@ -79,11 +88,15 @@ class CalibrateVerb final : public Verb {
     Table fits({"", ">error", ">Spearman", ">Kendall", ">Spearman within", ">Kendall within"});
     fits.add(fit_row("before", calibration.before));
     fits.add(fit_row("after", calibration.after));
-    Table figures({"figure", ">before", ">after"});
-    for (Figure figure : kFittedFigures) {
-      const double before = model[figure], after = calibration.model[figure];
-      report.document["figures"][to_text(figure)] = {{"before", before}, {"after", after}};
-      figures.add({to_text(figure), fmt::format("{:.4g}", before), fmt::format("{:.4g}", after)});
+    Table figures({"figure", ">before", ">after", "from"});
+    for (const FigureFit& fit : calibration.figures) {
+      const double before = model[fit.figure], after = calibration.model[fit.figure];
+      report.document["figures"][to_text(fit.figure)] = {{"before", before},
+                                                         {"after", after},
+                                                         {"calibrated", fit.is_determined()},
+                                                         {"sensitivity", fit.sensitivity},
+                                                         {"uncertainty", fit.uncertainty}};
+      figures.add({to_text(fit.figure), fmt::format("{:.4g}", before), fmt::format("{:.4g}", after), origin_text(fit)});
     }
     report.text = fmt::format("{} of {}\n\n{}\n{}", counted(times, "measured time"), model.name, fits.render(), figures.render());
     return report;

@@ -139,6 +139,8 @@ TEST_F(ModelCommand, CalibrateFitsAModelThatTuneTakes) {
   const json document = answer({"calibrate", "--device", "model:h200", "--csv", path("times.csv"), "-o", path("mine.json")});
   EXPECT_NEAR(document["figures"]["memory_efficiency"]["after"].get<double>(), 0.75, 0.02);
   EXPECT_NEAR(document["figures"]["launch_us"]["after"].get<double>(), 4, 0.1);
+  EXPECT_EQ(document["figures"]["launch_us"]["calibrated"], true);
+  EXPECT_LT(document["figures"]["launch_us"]["uncertainty"].get<double>(), 0.2);
   EXPECT_LT(document["after"]["error"].get<double>(), document["before"]["error"].get<double>());
   EXPECT_GT(document["after"]["kendall"].get<double>(), 0.98);
   const GpuModel fitted = *gpu_model_from_json(read_whole(path("mine.json")));

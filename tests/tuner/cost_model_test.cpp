@@ -2,6 +2,7 @@
 // back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tuner/cost_model/calibration.h"
@@ -216,6 +217,50 @@ TEST(Calibration, FindsTheFiguresThatMadeATable) {
   EXPECT_GT(calibration->after.kendall, 0.95);
   EXPECT_GT(calibration->after.groups, 10);
   EXPECT_GE(calibration->after.spearman_within, calibration->before.spearman_within - 0.02);
+}
+
+// A data sheet's figure does not become a measured one because something else was measured.
+TEST(Calibration, AFigureOfWhichTheTimesSayNothingKeepsItsValueAndSource) {
+  GpuModel truth = h200();
+  truth.at(Figure::memory_efficiency).value = 0.78;
+  const Plan plan = plan_of(sample_spec(), "lanes=32,vector=8,block=256");
+  std::vector<MeasuredTime> times;
+  for (std::int64_t rows = 65536; times.size() < 16; rows += 16384) times.push_back({plan, rows, predict_plan(plan, rows, truth).time_us});
+  const Result<Calibration> calibration = calibrate(h200(), times, "large launches");
+  ASSERT_TRUE(calibration.ok()) << calibration.error().message;
+  EXPECT_NEAR(calibration->model[Figure::memory_efficiency], 0.78, 0.01);
+  EXPECT_EQ(calibration->model.at(Figure::memory_efficiency).confidence, Confidence::calibrated);
+  for (Figure figure : {Figure::launch_us, Figure::l2_gb_per_s, Figure::l2_latency_ns}) {
+    EXPECT_EQ(calibration->model[figure], h200()[figure]) << to_text(figure);
+    EXPECT_EQ(calibration->model.at(figure).confidence, h200().at(figure).confidence) << to_text(figure);
+    EXPECT_EQ(calibration->model.at(figure).source, h200().at(figure).source) << to_text(figure);
+  }
+  for (const FigureFit& fit : calibration->figures)
+    EXPECT_EQ(fit.is_determined(), calibration->model.at(fit.figure).source == "large launches") << to_text(fit.figure);
+}
+
+// One row, one schedule: launch and latency are a sum, of which no time tells the parts. Their sum is fitted all the same.
+TEST(Calibration, OfFiguresThatCannotBeToldApartNotAllAreFitted) {
+  GpuModel truth = h200();
+  truth.at(Figure::launch_us).value *= 1.5;
+  const Plan plan = plan_of(sample_spec(), "lanes=32,vector=8,block=128");
+  const std::vector<MeasuredTime> times(16, MeasuredTime{plan, 1, predict_plan(plan, 1, truth).time_us});
+  const Result<Calibration> calibration = calibrate(h200(), times, "one row");
+  ASSERT_TRUE(calibration.ok()) << calibration.error().message;
+  EXPECT_EQ(std::ranges::count_if(calibration->figures, &FigureFit::is_determined), 1);
+  EXPECT_LT(calibration->after.error, 0.02);
+  EXPECT_GT(calibration->before.error, 0.1);
+}
+
+// A memory that reaches its peak is at the limit of its figure, which is no sign that the times say nothing of it.
+TEST(Calibration, AnEfficiencyOfOneIsDetermined) {
+  GpuModel truth = h200();
+  truth.at(Figure::memory_efficiency).value = 1;
+  truth.at(Figure::gb_per_s).value *= 1.1;  // more than the data sheet has
+  const Result<Calibration> calibration = calibrate(h200(), synthetic_times(truth, 0.02, 7), "a fast memory");
+  ASSERT_TRUE(calibration.ok()) << calibration.error().message;
+  EXPECT_DOUBLE_EQ(calibration->model[Figure::memory_efficiency], 1);
+  EXPECT_EQ(calibration->model.at(Figure::memory_efficiency).confidence, Confidence::calibrated);
 }
 
 TEST(Calibration, RefusesTooFewTimesAndThoseOfOtherDevices) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -18,9 +19,12 @@ constexpr double kPrior = 1e-3;        // weight of staying at the start, agains
 constexpr double kLongestStep = 0.7;   // of a logarithm: about a factor of two
 constexpr double kSettled = 1e-7;      // of the loss, relative
 constexpr double kMostEfficiency = 1;  // of the memory
+constexpr double kLeastScatter = 0.02;  // of times about the model, which is not right to less
+constexpr double kNothing = 1e-9;       // of a matrix, in place of a figure that nothing depends on
 
 using Vector = std::array<double, kFigures>;
 using Matrix = std::array<Vector, kFigures>;
+using Chosen = std::array<bool, kFigures>;
 
 class Fitting {
  public:
@@ -31,8 +35,6 @@ class Fitting {
   GpuModel model_at(const Vector& shifts) const {
     GpuModel model = start_;
     for (std::size_t i = 0; i < kFigures; ++i) model.at(kFittedFigures[i]).value *= std::exp(shifts[i]);
-    double& efficiency = model.at(Figure::memory_efficiency).value;
-    efficiency = std::min(efficiency, kMostEfficiency);
     return model;
   }
 
@@ -52,15 +54,16 @@ class Fitting {
     return sum / static_cast<double>(residuals.size()) + kPrior * prior;
   }
 
-  // Levenberg and Marquardt's method.
-  Vector run() const {
+  // Levenberg and Marquardt's method; figures that are not chosen stay.
+  Vector run(const Chosen& chosen) const {
     Vector shifts{};
     std::vector<double> now = residuals(shifts);
     double damping = 1e-2;
     for (int step = 0; step < kMostSteps; ++step) {
-      const Vector wanted = step_from(shifts, now, damping);
+      const Vector wanted = step_from(shifts, now, chosen, damping);
       Vector next = shifts;
       for (std::size_t i = 0; i < kFigures; ++i) next[i] += std::clamp(wanted[i], -kLongestStep, kLongestStep);
+      next[kEfficiency] = std::min(next[kEfficiency], std::log(kMostEfficiency / start_[Figure::memory_efficiency]));
       const std::vector<double> then = residuals(next);
       const double before = loss(now, shifts), after = loss(then, next);
       damping *= after < before ? 0.3 : 4;
@@ -72,22 +75,64 @@ class Fitting {
     return shifts;
   }
 
- private:
-  Vector step_from(const Vector& shifts, const std::vector<double>& now, double damping) const {
-    std::array<std::vector<double>, kFigures> slopes;
+  // What the times say of the chosen figures where the fit has ended: the standard deviations of linear least squares.
+  std::array<FigureFit, kFigures> judge(const Vector& shifts, const Chosen& chosen) const {
+    const std::vector<double> now = residuals(shifts);
+    double square = 0;
+    for (double residual : now) square += residual * residual;
+    const double count = static_cast<double>(now.size());
+    const double scatter = std::max(kLeastScatter, std::sqrt(square / count));
+    const Slopes slopes = slopes_at(shifts, now, chosen);
+    Matrix matrix = products(slopes);
+    for (std::size_t i = 0; i < kFigures; ++i) matrix[i][i] += kNothing;
+    std::array<FigureFit, kFigures> figures;
     for (std::size_t i = 0; i < kFigures; ++i) {
-      Vector moved = shifts;
-      moved[i] += kDifference;
-      slopes[i] = residuals(moved);
-      for (std::size_t k = 0; k < now.size(); ++k) slopes[i][k] = (slopes[i][k] - now[k]) / kDifference;
+      Vector unit{};
+      unit[i] = 1;
+      figures[i].figure = kFittedFigures[i];
+      figures[i].uncertainty = scatter * std::sqrt(solve(matrix, unit)[i] / count);
+      for (double slope : slopes[i]) figures[i].sensitivity = std::max(figures[i].sensitivity, std::abs(slope));
     }
-    const double weight = 1 / static_cast<double>(now.size());
+    return figures;
+  }
+
+ private:
+  using Slopes = std::array<std::vector<double>, kFigures>;
+  static constexpr std::size_t kEfficiency = 0;
+  static_assert(kFittedFigures[kEfficiency] == Figure::memory_efficiency);
+
+  // Of the residuals with each figure, towards less of it: more of it there may not be. 0 where it is not chosen.
+  Slopes slopes_at(const Vector& shifts, const std::vector<double>& now, const Chosen& chosen) const {
+    Slopes slopes;
+    for (std::size_t i = 0; i < kFigures; ++i) {
+      slopes[i].assign(now.size(), 0);
+      if (!chosen[i]) continue;
+      Vector moved = shifts;
+      moved[i] -= kDifference;
+      const std::vector<double> then = residuals(moved);
+      for (std::size_t k = 0; k < now.size(); ++k) slopes[i][k] = (now[k] - then[k]) / kDifference;
+    }
+    return slopes;
+  }
+
+  // Means of the products of slopes.
+  static Matrix products(const Slopes& slopes) {
     Matrix matrix{};
-    Vector right{};
     for (std::size_t i = 0; i < kFigures; ++i) {
       for (std::size_t j = 0; j < kFigures; ++j) {
-        for (std::size_t k = 0; k < now.size(); ++k) matrix[i][j] += weight * slopes[i][k] * slopes[j][k];
+        for (std::size_t k = 0; k < slopes[i].size(); ++k) matrix[i][j] += slopes[i][k] * slopes[j][k];
+        matrix[i][j] /= static_cast<double>(slopes[i].size());
       }
+    }
+    return matrix;
+  }
+
+  Vector step_from(const Vector& shifts, const std::vector<double>& now, const Chosen& chosen, double damping) const {
+    const Slopes slopes = slopes_at(shifts, now, chosen);
+    const double weight = 1 / static_cast<double>(now.size());
+    Matrix matrix = products(slopes);
+    Vector right{};
+    for (std::size_t i = 0; i < kFigures; ++i) {
       matrix[i][i] += kPrior + damping * (matrix[i][i] + kPrior);
       for (std::size_t k = 0; k < now.size(); ++k) right[i] -= weight * slopes[i][k] * now[k];
       right[i] -= kPrior * shifts[i];
@@ -166,10 +211,29 @@ Fit evaluate_fit(const GpuModel& model, const std::vector<MeasuredTime>& times) 
 Result<Calibration> calibrate(const GpuModel& model, const std::vector<MeasuredTime>& times, const std::string& source) {
   HEADNORM_CHECK(check_times(model, times));
   const Fitting fitting(model, times);
-  Calibration calibration{fitting.model_at(fitting.run()), evaluate_fit(model, times), {}};
-  for (Figure figure : kFittedFigures) {
-    calibration.model.at(figure).confidence = Confidence::calibrated;
-    calibration.model.at(figure).source = source;
+  Calibration calibration{model, evaluate_fit(model, times), {}, {}};
+  Chosen chosen;
+  chosen.fill(true);
+  // One figure less each time, until the times determine all that are left.
+  for (std::size_t left = kFigures; left > 0; --left) {
+    const Vector shifts = fitting.run(chosen);
+    const std::array<FigureFit, kFigures> figures = fitting.judge(shifts, chosen);
+    std::size_t worst = kFigures;
+    for (std::size_t i = 0; i < kFigures; ++i) {
+      if (!chosen[i]) continue;
+      calibration.figures[i] = figures[i];
+      if (worst == kFigures || figures[i].uncertainty > figures[worst].uncertainty) worst = i;
+    }
+    if (figures[worst].is_determined()) {
+      calibration.model = fitting.model_at(shifts);
+      break;
+    }
+    chosen[worst] = false;
+  }
+  for (std::size_t i = 0; i < kFigures; ++i) {
+    if (!chosen[i]) continue;
+    calibration.model.at(kFittedFigures[i]).confidence = Confidence::calibrated;
+    calibration.model.at(kFittedFigures[i]).source = source;
   }
   calibration.after = evaluate_fit(calibration.model, times);
   return calibration;

@@ -1,6 +1,8 @@
 // Calibration: fits the figures of a GPU model that no data sheet gives to measured times, and says how well the model then ranks.
 #pragma once
 
+#include <array>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -28,12 +30,23 @@ Fit evaluate_fit(const GpuModel& model, const std::vector<MeasuredTime>& times);
 inline constexpr Figure kFittedFigures[] = {Figure::memory_efficiency, Figure::memory_latency_ns, Figure::l2_latency_ns,
                                             Figure::l2_gb_per_s,       Figure::issue_per_cycle,   Figure::launch_us};
 
-struct Calibration {
-  GpuModel model;  // fitted figures have confidence `calibrated` and `source`
-  Fit before, after;
+// What the times say of a figure.
+inline constexpr double kMostUncertainty = 0.2;
+struct FigureFit {
+  Figure figure{};
+  double sensitivity = 0;  // the most that a predicted time changes with it: 1 is in proportion, 0 not at all
+  double uncertainty = 0;  // a share of the figure, as far as the scatter of the times and the other figures leave it open: 0.1 is 10 %
+  bool is_determined() const { return uncertainty <= kMostUncertainty; }
 };
 
-// Least squares of the logarithms, from the model's own figures; a figure that the times say nothing of stays near its value.
+struct Calibration {
+  GpuModel model;  // figures that are determined have confidence `calibrated` and `source`; the others stay as they were
+  Fit before, after;
+  std::array<FigureFit, std::size(kFittedFigures)> figures;  // in the order of kFittedFigures
+};
+
+// Least squares of the logarithms, from the model's own figures. A figure that the times do not determine, because no time depends
+// on it or because others do as well in its place, is left out, the least determined first, and the rest is fitted without it.
 // `source` says where the times come from. Error (user): fewer than kFewestTimes, or a plan for another target or one that does not
 // fit the device.
 inline constexpr std::size_t kFewestTimes = 12;
