@@ -28,12 +28,6 @@ std::vector<std::string> target_names() {
   return names;
 }
 
-std::vector<std::string> model_names() {
-  std::vector<std::string> names = {"host"};
-  for (const RooflineDevice& device : device_models()) names.push_back("model:" + device.name);
-  return names;
-}
-
 std::vector<std::string> dtype_names() {
   std::vector<std::string> names;
   for (const Dtype dtype : kDtypes) names.emplace_back(to_text(dtype));

@@ -37,6 +37,12 @@ const std::vector<RooflineDevice>& device_models() {
   return list;
 }
 
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const GpuModel& model : gpu_models()) names.push_back(std::string(kPrefix) + model.slug);
+  return names;
+}
+
 bool is_model_device(const std::string& device) { return device.starts_with(kPrefix); }
 
 Result<GpuModel> parse_model_device(const std::string& device) {
@@ -46,8 +52,7 @@ Result<GpuModel> parse_model_device(const std::string& device) {
     return gpu_model_from_json(text);
   }
   if (const GpuModel* model = find_gpu_model(name)) return *model;
-  std::vector<std::string> names;
-  for (const GpuModel& model : gpu_models()) names.push_back("model:" + model.slug);
+  const std::vector<std::string> names = model_names();
   return user_error(fmt::format("there is no model of device '{}'", device),
                     suggestion(device, names) + fmt::format("use {} or model:FILE.json", fmt::join(names, ", ")));
 }

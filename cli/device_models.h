@@ -19,6 +19,8 @@ RooflineDevice roofline_of(const GpuModel& model);
 // Those compiled in.
 const std::vector<RooflineDevice>& device_models();
 
+std::vector<std::string> model_names();  // "model:h200", of those compiled in
+
 bool is_model_device(const std::string& device);  // "model:..."
 
 // "model:h200", or "model:FILE.json" of a file that calibrate wrote. Errors: no such model, or not one (user); the file cannot be

@@ -9,14 +9,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
+#include <iterator>
 
+#include "cli/device_models.h"
 #include "cli/suggest.h"
 #include "cli/text_option.h"
 #include "core/text.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/nvjitlink.h"
 #include "runtime/host/host_device.h"
-#include "tuner/cost_model/gpu_model.h"
 
 namespace headnorm::cli {
 namespace {
@@ -105,7 +106,11 @@ Result<int> parse_threads(const std::optional<std::string>& text) {
 }
 
 void DeviceOption::declare(CLI::App& command) {
-  command.add_option("--device", device, "host, cuda:N, emulator or emulator:MODEL; tune also: model:NAME")->type_name("DEVICE");
+  const bool takes_models = models == Models::taken;
+  command
+      .add_option("--device", device,
+                  takes_models ? "host, cuda:N, emulator:MODEL or model:NAME" : "host, cuda:N, emulator or emulator:MODEL")
+      ->type_name(takes_models ? "DEVICE|MODEL" : "DEVICE");
   add_text_option(command, "--threads", threads, "N", "threads of the host device (one per core)");
 }
 
@@ -117,8 +122,10 @@ Result<std::unique_ptr<Device>> open_device(const DeviceOption& option) {
   if (kind == "cuda") return open_cuda_device(name);
   if (kind == "emulator") return open_emulator(name);
   if (kind == "model") return not_this_device(name);
+  std::vector<std::string> known = device_names();
+  if (option.models == Models::taken) std::ranges::copy(model_names(), std::back_inserter(known));
   return user_error(fmt::format("'{}' is not a device", name),
-                    suggestion(name, device_names()) + "use --device host; 'headnorm devices' lists what there is");
+                    suggestion(name, known) + "use --device host; 'headnorm devices' lists what there is");
 }
 
 Result<emulator::Model> parse_emulator(const std::string& device) {
@@ -139,7 +146,6 @@ std::vector<std::string> device_names() {
   std::vector<std::string> names = {"host", "cuda:0", "emulator"};
   for (emulator::Model model : emulator::all_models())
     names.push_back(fmt::format("emulator:{}", emulator::device_model(model).slug));
-  for (const GpuModel& model : gpu_models()) names.push_back("model:" + model.slug);
   return names;
 }
 

@@ -16,9 +16,13 @@ class App;
 
 namespace headnorm::cli {
 
+// Whether the verb can do without running anything.
+enum class Models : std::uint8_t { refused, taken };
+
 struct DeviceOption {
   std::string device = "host";
   std::optional<std::string> threads;
+  Models models = Models::refused;
 
   void declare(CLI::App& command);
 };
@@ -26,7 +30,7 @@ struct DeviceOption {
 // The number of --threads; 0, as many as there are cores, where it is not given. Error (user): not a number of threads.
 Result<int> parse_threads(const std::optional<std::string>& text);
 
-// Errors: no such kind of device (user); a kind that this version does not run on, or that is missing here (environment).
+// Errors: no such kind of device (user), models among them, which the verb asks for itself; one that is missing here (environment).
 Result<std::unique_ptr<Device>> open_device(const DeviceOption& option);
 
 // "emulator" or "emulator:MODEL". Error (user): no such model.
@@ -35,7 +39,7 @@ Result<emulator::Model> parse_emulator(const std::string& device);
 // One for each model of the emulator. Error (environment): its library is not there.
 Result<std::vector<DeviceInfo>> list_emulated_devices();
 
-// Those that are worth naming to a user; whether they are here is another matter.
+// Those that are worth naming to a user, on which kernels run; whether they are here is another matter.
 std::vector<std::string> device_names();
 
 Json device_json(const DeviceInfo& info);

@@ -62,7 +62,7 @@ Result<std::set<Evidence>> read_evidence(const std::string& text) {
 }  // namespace
 
 void SelectionOptions::declare(CLI::App& command) {
-  add_text_option(command, "--device", device, "DEVICE", "only records of this device: its id, kind or name (all)");
+  add_text_option(command, "--device", device, "DEVICE|MODEL", "only records of this device: its id, kind or name (all)");
   command.add_option("--evidence", evidence, "measured, predicted or emulated, or several with commas (measured)")
       ->type_name("measured|predicted|emulated");
   shape.declare(command);

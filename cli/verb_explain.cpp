@@ -151,7 +151,7 @@ class ExplainVerb final : public Verb {
   void declare(CLI::App& command) override {
     plan_.declare(command);
     add_text_option(command, "--rows", rows_, "R", "row count of the totals (the preset's, or 4096)");
-    add_text_option(command, "--device", device_, "MODEL",
+    add_text_option(command, "--device", device_, "MODEL|host",
                     "a model ('model:h200'), host or cuda:N (the models); emulator:MODEL: to count on");
     add_text_option(command, "--threads", threads_, "N", "threads of the host's copy (one per core)");
     command.add_flag("--counters", counters_, "run a launch on an emulated GPU, and count");

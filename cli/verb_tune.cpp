@@ -172,7 +172,7 @@ class TuneVerb final : public Verb {
   }
 
   ShapeOptions shape_;
-  DeviceOption device_;
+  DeviceOption device_{.models = Models::taken};
   BackendOption backend_;
   DatabaseOption database_;
   std::optional<std::string> rows_;

@@ -272,6 +272,7 @@ const std::vector<BadUsage> kBadUsages = {
     {{"calibrate", "--device", "model:h200", "--csv", "/nonexistent.csv"}, 3, "environment", "/nonexistent.csv", "check the name"},
     {{"calibrate", "--device", "model:h200", "--db", "/nonexistent/db"}, 3, "environment", "/nonexistent/db", "--db"},
     {{"tune", "--preset", "vit-b-16", "--device", "hots"}, 2, "user", "'hots' is not a device", "did you mean 'host'?"},
+    {{"tune", "--preset", "vit-b-16", "--rows", "1", "--device", "modl:h200"}, 2, "user", "'modl:h200'", "did you mean 'model:h200'?"},
     {{"tune", "--preset", "vit-b-16", "--db", "/dev/null"}, 3, "environment", "/dev/null", ""},
     {{"verify", "--schedule", "form=reg"}, 2, "user", "--schedule form=reg", "--width"},
     {{"completion"}, 2, "user", "given no shell", "bash, zsh or fish"},
