@@ -1,5 +1,5 @@
-// T4 results (the open autotuning schema, 1.0.0) in two dialects: Kernel Tuner's has values of their own types and a word in place
-// of the time of a failed configuration; KTT's has values as texts, its metadata, and one runtime each.
+// T4 results (the open autotuning schema, 1.0.0) in two dialects: Kernel Tuner's has all times of a configuration, KTT's has its
+// metadata, its kinds of failure, and one runtime each. Both have a word in place of the time of a failed configuration.
 #include <fmt/format.h>
 
 #include "generator/export/format.h"
@@ -10,11 +10,10 @@ namespace {
 
 enum class Dialect { kernel_tuner, ktt };
 
-Json configuration_json(const Fields& fields, const std::string& schedule, Dialect dialect) {
+Json configuration_json(const Fields& fields, const std::string& schedule) {
   const std::vector<Value> values = fields.values(schedule);
   Json json = Json::object();
-  for (std::size_t i = 0; i < values.size(); ++i)
-    json[fields.list()[i].name] = dialect == Dialect::ktt ? Json(value_text(values[i])) : value_json(values[i]);
+  for (std::size_t i = 0; i < values.size(); ++i) json[fields.list()[i].name] = value_json(values[i]);
   return json;
 }
 
@@ -44,7 +43,7 @@ Json result_json(const Fields& fields, const Row& row, const Trial& trial, Diale
   const bool ktt = dialect == Dialect::ktt;
   const Json value = error.empty() ? Json(milliseconds(trial.time_us)) : Json(error);
   return {{"timestamp", ktt ? time : time + "+00:00"},
-          {"configuration", configuration_json(fields, trial.schedule, dialect)},
+          {"configuration", configuration_json(fields, trial.schedule)},
           {"times", times_json(trial, dialect)},
           {"invalidity", ktt && t4_invalidity(trial) == "constraints" ? "compile" : t4_invalidity(trial)},
           {"correctness", error.empty() ? 1.0 : 0.0},

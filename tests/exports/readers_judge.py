@@ -125,7 +125,10 @@ def check_ktt(command, folder):
         assert document["metadata"]["compute_api"] == "CUDA" and document["metadata"]["timeunit"] == "milliseconds"
         for result in document["results"]:
             assert result["timestamp"] and result["invalidity"] in ("correct", "runtime", "correctness", "compile")
-            assert all(isinstance(value, str) for value in result["configuration"].values())
+            # Values keep their types, by which they are compared with those of a kernel's parameters.
+            assert result["configuration"], path
+            assert all(isinstance(value, str) or isinstance(value, int) and value >= 0
+                       for value in result["configuration"].values())
             times = result["times"]
             assert all(isinstance(times[name], (int, float)) for name in ("compilation_time", "framework", "validation"))
             assert times["runtimes"] and isinstance(times["runtimes"][0], (int, float)) and len(result["measurements"]) == 1
