@@ -1,0 +1,62 @@
+// What the shipped tables cost a process: its first look-up on a device reads the tables of the instruction set, a later one does not.
+//
+// usage: tables_bench DIRECTORY [ROUNDS]. Prints a line for each instruction set: milliseconds of the first look-up and
+// microseconds of a later one, each the median over the rounds with the 20th and 80th percentile.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <vector>
+
+#include "runtime/database/shipped_tables.h"
+
+namespace {
+
+using namespace headnorm;
+
+double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::string percentiles(std::vector<double> values) {
+  std::ranges::sort(values);
+  const auto at = [&](double fraction) { return values[static_cast<std::size_t>(fraction * static_cast<double>(values.size() - 1))]; };
+  return fmt::format("{:8.2f} ({:.2f} to {:.2f})", at(0.5), at(0.2), at(0.8));
+}
+
+// Whether a look-up found a table at all.
+bool measure(const char* directory, const char* target, int rounds) {
+  KernelSpec spec;
+  spec.width = 4096;
+  spec.head_size = 256;
+  DeviceInfo device;
+  device.target = *parse_target(target);
+  std::vector<double> first_ms, later_us;
+  bool found = false;
+  for (int round = 0; round < rounds; ++round) {
+    ShippedTables tables(directory);
+    const double begin_s = seconds_now();
+    const Result<Lookup> first = tables.look_up(spec, 4096, device);
+    const double read_s = seconds_now();
+    const Result<Lookup> later = tables.look_up(spec, 1024, device);
+    first_ms.push_back((read_s - begin_s) * 1e3);
+    later_us.push_back((seconds_now() - read_s) * 1e6);
+    found = first.ok() && later.ok() && first->record.has_value();
+  }
+  if (found) fmt::print("{:<10} first {} ms, later {} us\n", target, percentiles(first_ms), percentiles(later_us));
+  return found;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 51;
+  if (argc < 2 || rounds < 1) {
+    fmt::print(stderr, "usage: tables_bench DIRECTORY [ROUNDS]\n");
+    return 2;
+  }
+  bool found = true;
+  for (const char* target : {"sm_80", "sm_90", "sm_100", "sm_120", "x86-64-v3", "x86-64-v4"})
+    found = measure(argv[1], target, rounds) && found;
+  if (!found) fmt::print(stderr, "'{}' lacks a table\n", argv[1]);
+  return found ? 0 : 1;
+}
