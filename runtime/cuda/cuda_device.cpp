@@ -4,81 +4,21 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <mutex>
 #include <optional>
 
 #include "runtime/cuda/cubin_compiler.h"
+#include "runtime/cuda/device_facts.h"
 #include "runtime/cuda/handles.h"
 #include "runtime/cuda/launch_attributes.h"
+#include "runtime/cuda/stream_timer.h"
 
 namespace headnorm {
 namespace cuda {
 namespace {
 
-// Holds the GPU back while a timed launch is queued behind it: events that wait on an idle GPU would time the queueing, too.
-constexpr const char* kHoldPtx = R"(.version 7.0
-.target sm_80
-.address_size 64
-.visible .entry headnorm_hold(.param .u64 nanoseconds)
-{
-	.reg .pred %wait;
-	.reg .b64 %start, %now, %length, %passed;
-	ld.param.u64 %length, [nanoseconds];
-	mov.u64 %start, %globaltimer;
-again:
-	mov.u64 %now, %globaltimer;
-	sub.s64 %passed, %now, %start;
-	setp.lt.u64 %wait, %passed, %length;
-	@%wait bra again;
-	ret;
-}
-)";
-constexpr std::uint64_t kHoldNanoseconds = 100000;
 constexpr int kPortableCluster = 8;  // blocks of a cluster that every device with clusters takes
-
-struct DeviceFacts {
-  DeviceInfo info;
-  int capability = 0;
-  int max_threads_per_block = 0;
-  int max_shared_bytes_per_block = 0;  // opted in to
-};
-
-Result<int> attribute(const Driver& driver, DeviceHandle device, DeviceAttribute which) {
-  int value = 0;
-  HEADNORM_CHECK(driver.check(driver.device_get_attribute(&value, which, device), "cuDeviceGetAttribute"));
-  return value;
-}
-
-Result<Target> target_of(int capability, const std::string& name, int driver_version) {
-  if (const std::optional<Target> best = best_target(capability, driver_version)) return *best;
-  return environment_error(fmt::format("{} (sm_{}) with a driver for CUDA {}.{} runs no target that headnorm generates for", name,
-                                       capability, driver_version / 1000, driver_version % 1000 / 10),
-                           "use a GPU of sm_80 or later with an up-to-date driver, or --device host");
-}
-
-Result<DeviceFacts> facts_of(const Driver& driver, const CudaDriverOptions& options, int ordinal, DeviceHandle device) {
-  DeviceFacts facts;
-  DeviceInfo& info = facts.info;
-  info.kind = options.kind;
-  const auto place = static_cast<std::size_t>(ordinal);
-  info.id = fmt::format("{}:{}", options.kind, place < options.names.size() ? options.names[place] : fmt::to_string(ordinal));
-  std::array<char, 256> name{};
-  HEADNORM_CHECK(driver.check(driver.device_get_name(name.data(), static_cast<int>(name.size()) - 1, device), "cuDeviceGetName"));
-  info.name = name.data();
-  info.driver = fmt::format("{}.{}", driver.version() / 1000, driver.version() % 1000 / 10);
-  std::size_t memory = 0;
-  HEADNORM_CHECK(driver.check(driver.device_total_mem(&memory, device), "cuDeviceTotalMem"));
-  info.memory_bytes = static_cast<std::int64_t>(memory);
-  HEADNORM_TRY(info.units, attribute(driver, device, DeviceAttribute::multiprocessors));
-  HEADNORM_TRY(info.cache_bytes, attribute(driver, device, DeviceAttribute::l2_cache_bytes));
-  HEADNORM_TRY(const int major, attribute(driver, device, DeviceAttribute::capability_major));
-  HEADNORM_TRY(const int minor, attribute(driver, device, DeviceAttribute::capability_minor));
-  facts.capability = major * 10 + minor;
-  HEADNORM_TRY(info.target, target_of(facts.capability, info.name, driver.version()));
-  HEADNORM_TRY(facts.max_threads_per_block, attribute(driver, device, DeviceAttribute::max_threads_per_block));
-  HEADNORM_TRY(facts.max_shared_bytes_per_block, attribute(driver, device, DeviceAttribute::shared_bytes_per_block_opt_in));
-  return facts;
-}
 
 class CudaKernel final : public LoadedKernel {
  public:
@@ -121,13 +61,6 @@ class CudaDevice final : public Device {
   Result<double> measure_copy_us(void* to, const void* from, std::size_t bytes) override;
 
  private:
-  // What measuring needs, made by the first that measures.
-  struct Timing {
-    Module hold_module;
-    FunctionHandle hold;
-    Event begin, end;
-  };
-
   CudaDevice(DeviceFacts facts, std::shared_ptr<const PrimaryContext> context, Stream stream, std::vector<std::string> linkers)
       : facts_(std::move(facts)), context_(std::move(context)), stream_(std::move(stream)), linkers_(std::move(linkers)) {}
 
@@ -137,10 +70,7 @@ class CudaDevice final : public Device {
   Result<int> resident_blocks(const Plan& plan, FunctionHandle function) const;
   Result<const CudaKernel*> own_kernel(const LoadedKernel& kernel) const;
   Result<void> queue(const CudaKernel& kernel, const LaunchArguments& arguments, StreamHandle stream) const;
-  Result<void> prepare_timing();
-  Result<void> hold() const;
-  template <class QueueWork>
-  Result<double> time_us(QueueWork queue_work);
+  Result<double> time_us(const std::function<Result<void>()>& queue_work);
 
   DeviceFacts facts_;
   std::shared_ptr<const PrimaryContext> context_;
@@ -148,8 +78,8 @@ class CudaDevice final : public Device {
   const std::vector<std::string> linkers_;
   std::once_flag compiler_made_;  // by the first that asks: the library is large
   std::unique_ptr<DeviceCompiler> compiler_;
-  std::mutex timing_mutex_;  // of timing_, and of one measurement at a time
-  std::optional<Timing> timing_;
+  std::mutex timing_mutex_;  // of timer_, and of one measurement at a time
+  std::optional<StreamTimer> timer_;  // made by the first that measures
 };
 
 Result<std::unique_ptr<Device>> CudaDevice::make(const CudaDriverOptions& options, int ordinal) {
@@ -354,40 +284,16 @@ Result<void> CudaDevice::synchronize() {
   return check(driver().stream_synchronize(stream_.get()), "cuStreamSynchronize");
 }
 
-Result<void> CudaDevice::prepare_timing() {
-  if (timing_) return {};
-  HEADNORM_TRY(Module module, load_module(context_, kHoldPtx));
-  FunctionHandle hold = nullptr;
-  HEADNORM_CHECK(check(driver().module_get_function(&hold, module.get(), "headnorm_hold"), "cuModuleGetFunction"));
-  HEADNORM_TRY(Event begin, make_event(context_));
-  HEADNORM_TRY(Event end, make_event(context_));
-  timing_.emplace(Timing{std::move(module), hold, std::move(begin), std::move(end)});
-  return {};
-}
-
-Result<void> CudaDevice::hold() const {
-  std::uint64_t nanoseconds = kHoldNanoseconds;
-  void* parameters[] = {&nanoseconds};
-  LaunchConfig config;
-  config.stream = stream_.get();
-  return check(driver().launch_kernel(&config, timing_->hold, parameters, nullptr), "cuLaunchKernelEx");
-}
-
 // Of what `queue_work` puts on the device's stream.
-template <class QueueWork>
-Result<double> CudaDevice::time_us(QueueWork queue_work) {
+Result<double> CudaDevice::time_us(const std::function<Result<void>()>& queue_work) {
   const std::lock_guard lock(timing_mutex_);
   const CurrentContext current(*context_);
   HEADNORM_CHECK(current.check());
-  HEADNORM_CHECK(prepare_timing());
-  HEADNORM_CHECK(hold());
-  HEADNORM_CHECK(check(driver().event_record(timing_->begin.get(), stream_.get()), "cuEventRecord"));
-  HEADNORM_CHECK(queue_work());
-  HEADNORM_CHECK(check(driver().event_record(timing_->end.get(), stream_.get()), "cuEventRecord"));
-  HEADNORM_CHECK(check(driver().event_synchronize(timing_->end.get()), "cuEventSynchronize"));
-  float milliseconds = 0;
-  HEADNORM_CHECK(check(driver().event_elapsed_time(&milliseconds, timing_->begin.get(), timing_->end.get()), "cuEventElapsedTime"));
-  return static_cast<double>(milliseconds) * 1e3;
+  if (!timer_) {
+    HEADNORM_TRY(StreamTimer timer, StreamTimer::make(context_));
+    timer_.emplace(std::move(timer));
+  }
+  return timer_->time_us(stream_.get(), queue_work);
 }
 
 Result<double> CudaDevice::measure_us(const LoadedKernel& kernel, const LaunchArguments& arguments) {
@@ -411,20 +317,6 @@ Result<double> CudaDevice::measure_copy_us(void* to, const void* from, std::size
 
 }  // namespace
 }  // namespace cuda
-
-Result<std::vector<DeviceInfo>> list_cuda_devices(const CudaDriverOptions& options) {
-  HEADNORM_TRY(const auto driver, cuda::Driver::open(options.library));
-  int count = 0;
-  HEADNORM_CHECK(driver->check(driver->device_get_count(&count), "cuDeviceGetCount"));
-  std::vector<DeviceInfo> devices;
-  for (int ordinal = 0; ordinal < count; ++ordinal) {
-    cuda::DeviceHandle device = 0;
-    HEADNORM_CHECK(driver->check(driver->device_get(&device, ordinal), "cuDeviceGet"));
-    Result<cuda::DeviceFacts> facts = cuda::facts_of(*driver, options, ordinal, device);
-    if (facts.ok()) devices.push_back(std::move(facts->info));  // others cannot run what headnorm generates
-  }
-  return devices;
-}
 
 Result<std::unique_ptr<Device>> make_cuda_device(const CudaDriverOptions& options, int ordinal) {
   return cuda::CudaDevice::make(options, ordinal);
