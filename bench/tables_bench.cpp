@@ -1,4 +1,5 @@
-// What the shipped tables cost a process: its first look-up on a device reads the tables of the instruction set, a later one does not.
+// What the shipped tables cost a process: its first look-up on a device reads the tables of the instruction set, a later one does
+// not.
 //
 // usage: tables_bench DIRECTORY [ROUNDS]. Prints a line for each instruction set: milliseconds of the first look-up and
 // microseconds of a later one, each the median over the rounds with the 20th and 80th percentile.
@@ -19,7 +20,9 @@ double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_
 
 std::string percentiles(std::vector<double> values) {
   std::ranges::sort(values);
-  const auto at = [&](double fraction) { return values[static_cast<std::size_t>(fraction * static_cast<double>(values.size() - 1))]; };
+  const auto at = [&](double fraction) {
+    return values[static_cast<std::size_t>(fraction * static_cast<double>(values.size() - 1))];
+  };
   return fmt::format("{:8.2f} ({:.2f} to {:.2f})", at(0.5), at(0.2), at(0.8));
 }
 

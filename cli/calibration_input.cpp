@@ -85,7 +85,8 @@ Result<MeasuredTime> read_time(const Fields& fields, const Columns& columns, con
   HEADNORM_TRY(time.rows, text::parse_integer(fields[columns.rows], "rows"));
   HEADNORM_TRY(time.time_us, text::parse_number(fields[columns.time], "time_us"));
   if (time.rows < 1 || !(time.time_us > 0))
-    return user_error(fmt::format("{} in {} us", counted(time.rows, "row"), time.time_us), "give at least one row and a time above 0");
+    return user_error(fmt::format("{} in {} us", counted(time.rows, "row"), time.time_us),
+                      "give at least one row and a time above 0");
   return time;
 }
 
@@ -109,9 +110,9 @@ Result<std::vector<MeasuredTime>> times_from_csv(const std::string& text, const 
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const Fields& fields = lines[i];
     if (fields.size() != lines.front().size())
-      return user_error(
-          fmt::format("line {} of the CSV file has {}, the first has {}", i + 1, counted(fields.size(), "field"), lines.front().size()),
-          "put fields with commas into quotes");
+      return user_error(fmt::format("line {} of the CSV file has {}, the first has {}", i + 1, counted(fields.size(), "field"),
+                                    lines.front().size()),
+                        "put fields with commas into quotes");
     if (columns.evidence && fields[*columns.evidence] != to_text(Evidence::measured)) continue;
     if (columns.device && fields[*columns.device] != model.name) continue;
     Result<MeasuredTime> time = read_time(fields, columns, model.target);

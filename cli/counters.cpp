@@ -136,9 +136,9 @@ Result<Json> count_launch(CodegenBackend& backend, const Plan& plan, std::int64_
 }
 
 std::string counters_text(const Json& counters) {
-  std::string text = fmt::format("\ncounted on the emulated {}, {} in {}\n", counters["device"].get<std::string>(),
-                                 counted(counters["rows"].get<std::int64_t>(), "row"),
-                                 counted(counters["blocks"].get<std::int64_t>(), "block"));
+  std::string text =
+      fmt::format("\ncounted on the emulated {}, {} in {}\n", counters["device"].get<std::string>(),
+                  counted(counters["rows"].get<std::int64_t>(), "row"), counted(counters["blocks"].get<std::int64_t>(), "block"));
   Table instructions({"instructions", ">of threads a row", ">of warps a row"});
   for (const auto& [kind, count] : counters["instructions"].items())
     instructions.add({kind, fmt::format("{:.1f}", count["threads_per_row"].get<double>()),

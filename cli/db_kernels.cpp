@@ -63,7 +63,8 @@ Result<Report> collect(const Database& database, const CollectOptions& options, 
   report.text = fmt::format("{}: {} of {} kept, {} of {} removed\n", path.string(), counted(collected.kept, "kernel"),
                             counted(collected.kept_bytes, "byte"), collected.removed, counted(collected.removed_bytes, "byte"));
   if (collected.kept_bytes > limit.bytes)
-    report.text += fmt::format("above the limit of {}: what is younger than --grace {} stays\n", counted(limit.bytes, "byte"), options.grace);
+    report.text +=
+        fmt::format("above the limit of {}: what is younger than --grace {} stays\n", counted(limit.bytes, "byte"), options.grace);
   return report;
 }
 

@@ -63,8 +63,8 @@ Result<Report> take_in(const std::vector<MergeEntry>& entries, Database& into) {
   report.document["added"] = counts.added;
   report.document["replaced"] = counts.replaced;
   report.document["kept"] = counts.kept;
-  report.text = fmt::format("{}: {} added, {} replaced by better ones, {} kept\n", into.directory().string(), counted(counts.added, "record"),
-                            counts.replaced, counts.kept);
+  report.text = fmt::format("{}: {} added, {} replaced by better ones, {} kept\n", into.directory().string(),
+                            counted(counts.added, "record"), counts.replaced, counts.kept);
   return report;
 }
 

@@ -132,7 +132,8 @@ Result<std::string> InputFile::read(std::uint64_t offset, std::uint64_t size) co
   try {
     bytes.resize(size);
   } catch (const std::exception&) {  // bad_alloc, length_error
-    return environment_error(fmt::format("'{}': {} do not fit in memory", path_.string(), counted(size, "byte")), "give a smaller array");
+    return environment_error(fmt::format("'{}': {} do not fit in memory", path_.string(), counted(size, "byte")),
+                             "give a smaller array");
   }
   for (std::size_t filled = 0; filled < bytes.size();) {
     const ssize_t count =

@@ -76,7 +76,8 @@ Result<TuneReport> tune_by_model(const ModelTuning& tuning) {
     }
     HEADNORM_TRY(Record record, search.run(rows));
     if (measured && tuning.warn)
-      tuning.warn(fmt::format("{}: the measured record {} stays, and this prediction is not stored", counted(rows, "row"), measured->id));
+      tuning.warn(
+          fmt::format("{}: the measured record {} stays, and this prediction is not stored", counted(rows, "row"), measured->id));
     HEADNORM_CHECK(tuning.database.publish(record));
     report.results.push_back({std::move(record), TunedRow::Origin::tuned});
   }

@@ -148,7 +148,8 @@ Result<std::string_view> header_text(std::string_view file, std::size_t& data_of
   const std::size_t length_bytes = major == 1 ? 2 : 4, begin = kMagic.size() + 2 + length_bytes;
   if (file.size() < begin) return malformed("the file ends within the header");
   const std::size_t length = little_endian(file.substr(begin - length_bytes, length_bytes));
-  if (length > file.size() - begin) return malformed(fmt::format("a header of {} is longer than the file", counted(length, "byte")));
+  if (length > file.size() - begin)
+    return malformed(fmt::format("a header of {} is longer than the file", counted(length, "byte")));
   data_offset = begin + length;
   return file.substr(begin, length);
 }
@@ -173,8 +174,8 @@ Result<NpyHeader> parse_npy(std::string_view file) {
   header.data_bytes = file.size() - header.data_offset;
   if (!wanted) return malformed(fmt::format("shape {} is larger than any memory", shape_text(header.shape)));
   if (*wanted != header.data_bytes)
-    return malformed(fmt::format("{} of data, where shape {} of {} takes {}", counted(header.data_bytes, "byte"), shape_text(header.shape),
-                                 to_text(header.dtype), *wanted));
+    return malformed(fmt::format("{} of data, where shape {} of {} takes {}", counted(header.data_bytes, "byte"),
+                                 shape_text(header.shape), to_text(header.dtype), *wanted));
   return header;
 }
 

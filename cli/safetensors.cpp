@@ -150,7 +150,8 @@ Result<void> check_size(const SafetensorsEntry& entry) {
 }  // namespace
 
 Result<std::uint64_t> safetensors_header_bytes(std::string_view length, std::uint64_t file_bytes) {
-  if (length.size() < kSafetensorsLengthBytes) return malformed(fmt::format("a file of {} is too short", counted(length.size(), "byte")));
+  if (length.size() < kSafetensorsLengthBytes)
+    return malformed(fmt::format("a file of {} is too short", counted(length.size(), "byte")));
   std::uint64_t bytes = 0;
   for (std::size_t i = kSafetensorsLengthBytes; i-- > 0;) bytes = bytes << 8 | static_cast<unsigned char>(length[i]);
   if (bytes > file_bytes - kSafetensorsLengthBytes)

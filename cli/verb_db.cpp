@@ -78,7 +78,8 @@ class DbVerb final : public Verb {
 
   Result<Report> diff(const Context& context) const {
     if (pair_.size() != 2)
-      return user_error(fmt::format("db diff is given {}, not two", counted(pair_.size(), "database")), "give the directories of two");
+      return user_error(fmt::format("db diff is given {}, not two", counted(pair_.size(), "database")),
+                        "give the directories of two");
     return diff_databases(pair_[0], pair_[1], context);
   }
 

@@ -35,7 +35,8 @@ Finding find_host() {
   const Result<std::unique_ptr<Device>> host = open_device({});
   if (!host.ok()) return {"host", Finding::State::broken, host.error().message, host.error().remedy};
   const DeviceInfo& info = (*host)->info();
-  return {"host", Finding::State::ok, fmt::format("{}, {}, {}", info.name, headnorm::to_text(info.target), counted(info.units, "thread")), ""};
+  return {"host", Finding::State::ok,
+          fmt::format("{}, {}, {}", info.name, headnorm::to_text(info.target), counted(info.units, "thread")), ""};
 }
 
 Finding find_library(const char* name, const LibraryState& library, const char* remedy) {
@@ -92,7 +93,8 @@ Finding find_tables(const Context& context) {
   const std::shared_ptr<ShippedTables> tables = open_shipped_tables(context);
   const std::vector<Record> records = tables != nullptr ? tables->list() : std::vector<Record>();
   if (!records.empty())
-    return {"tables", Finding::State::ok, fmt::format("{}, {}", tables->directory().string(), counted(records.size(), "record")), ""};
+    return {"tables", Finding::State::ok, fmt::format("{}, {}", tables->directory().string(), counted(records.size(), "record")),
+            ""};
   return {"tables", Finding::State::missing,
           tables != nullptr ? tables->directory().string() + " holds none" : "not beside this program",
           "install headnorm as a whole, or name their directory with HEADNORM_TABLES"};

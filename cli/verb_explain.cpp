@@ -250,7 +250,8 @@ class ExplainVerb final : public Verb {
   Result<std::int64_t> choose_rows(const Shape& shape) const {
     if (!rows_) return shape.preset != nullptr ? shape.preset->rows : kDefaultRows;
     HEADNORM_TRY(const std::vector<std::int64_t> rows, parse_rows(*rows_));
-    if (rows.size() != 1) return user_error(fmt::format("--rows {} names {}", *rows_, counted(rows.size(), "row count")), "explain takes one");
+    if (rows.size() != 1)
+      return user_error(fmt::format("--rows {} names {}", *rows_, counted(rows.size(), "row count")), "explain takes one");
     return rows.front();
   }
 

@@ -140,8 +140,8 @@ class ExportVerb final : public Verb {
   Result<void> make_directory(const Format& format, std::size_t count) const {
     std::error_code error;
     if (fs::exists(*output_, error) && !fs::is_directory(*output_, error))
-      return environment_error(fmt::format("'{}' is not a directory, and format {} writes {} of its own naming here",
-                                           *output_, format.name, counted(count, "file")),
+      return environment_error(fmt::format("'{}' is not a directory, and format {} writes {} of its own naming here", *output_,
+                                           format.name, counted(count, "file")),
                                "name a directory, or select one record with --device, --preset and --evidence");
     fs::create_directory(*output_, error);
     if (error)

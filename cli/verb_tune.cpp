@@ -48,7 +48,8 @@ Result<double> parse_budget(const std::string& text) {
 std::string progress_text(const TuneProgress& progress) {
   if (progress.phase == TunePhase::waiting)
     return fmt::format("waiting for process {}, which tunes into the same database", progress.holder_pid);
-  std::string text = fmt::format("{}: {} {}/{}", counted(progress.rows, "row"), to_text(progress.phase), progress.done, progress.total);
+  std::string text =
+      fmt::format("{}: {} {}/{}", counted(progress.rows, "row"), to_text(progress.phase), progress.done, progress.total);
   if (progress.best_us > 0) text += fmt::format(", best {:.2f} us", progress.best_us);
   if (progress.best_copy_ratio > 0) text += fmt::format(" ({:.2f} of a copy)", progress.best_copy_ratio);
   if (progress.eta_s > 0) text += fmt::format(", {:.0f} s to go", progress.eta_s);

@@ -105,8 +105,8 @@ Json failure_json(const KernelSpec& spec, const DeviceInfo& device, const Failur
 }
 
 std::string failure_text(const KernelSpec& spec, const Failure& failure) {
-  std::string text = fmt::format("wrong: {}, {}\n  {}\n  {}: {}", to_text(spec), counted(failure.rows, "row"), failure.schedule, failure.what,
-                                 failure.message);
+  std::string text = fmt::format("wrong: {}, {}\n  {}\n  {}: {}", to_text(spec), counted(failure.rows, "row"), failure.schedule,
+                                 failure.what, failure.message);
   if (failure.channel >= 0)
     text += fmt::format("\n  row {}, head {}, channel {}: value {}, expected {}, bound {}", failure.row, failure.head,
                         failure.channel, failure.value, failure.expected, failure.bound);
@@ -138,8 +138,8 @@ class VerifyVerb final : public Verb {
     ProgressLine line(context);
     TimeEstimate estimate(specs);
     for (std::size_t i = 0; i < specs.size(); ++i) {
-      line.update(fmt::format("spec {}/{}, {}, {} failed{}: {}", i + 1, specs.size(), counted(cases_, "case"), failed_, estimate.text(i),
-                              to_text(specs[i])));
+      line.update(fmt::format("spec {}/{}, {}, {} failed{}: {}", i + 1, specs.size(), counted(cases_, "case"), failed_,
+                              estimate.text(i), to_text(specs[i])));
       HEADNORM_CHECK(verify_spec(*device, *backend, specs[i], grid, rows, static_cast<std::uint64_t>(seed)));
       if (InterruptScope::requested()) return interrupted_report();
     }
@@ -197,7 +197,8 @@ class VerifyVerb final : public Verb {
   Report make_report() const {
     Report report;
     report.document = {{"cases", cases_}, {"failed", failed_}, {"coverage", coverage_.json()}, {"failures", failures_}};
-    report.text = failure_texts_ + fmt::format("{} of {}, {} failed\n", counted(cases_, "case"), counted(coverage_.specs(), "spec"), failed_);
+    report.text =
+        failure_texts_ + fmt::format("{} of {}, {} failed\n", counted(cases_, "case"), counted(coverage_.specs(), "spec"), failed_);
     if (failed_ == 0) return report;
     report.exit_code = kExitCheckFailed;
     report.error = internal_error(fmt::format("{} of {} outside the error bound", failed_, counted(cases_, "case")));

@@ -219,7 +219,8 @@ struct Runtime::State {
     }
     publish(std::move(index), records);
     for (const Record* record : loaded) {
-      if (const Result<void> entered = enter_record(*record); !entered.ok()) report.missing.push_back({record->id, entered.error()});
+      if (const Result<void> entered = enter_record(*record); !entered.ok())
+        report.missing.push_back({record->id, entered.error()});
     }
     report.kernels = static_cast<int>(kernels.size());
     return {};

@@ -69,8 +69,8 @@ class Runtime {
   // as they are stored or may be compiled. Then, and at once, look-ups are answered by the records of warmed tables alone, as they
   // are now: whatever is published later changes nothing. With JitMode::forbidden run() also reads no file any more: a kernel that
   // was not loaded is passed over for the spec's default, or is an error, at once. Launches meanwhile are served as before. Call it
-  // before the first launch: shapes that were looked up earlier keep their kernels. `table` is not used afterwards. Errors: the table cannot be read, or (user) its digest is
-  // not `expected_digest`, if that is given.
+  // before the first launch: shapes that were looked up earlier keep their kernels. `table` is not used afterwards. Errors: the
+  // table cannot be read, or (user) its digest is not `expected_digest`, if that is given.
   Result<WarmReport> warm(Database& table, std::string_view expected_digest = {});
 
   // y (and residual_out) from x; misaligned tensors are served by the plan's unaligned schedule. A stored kernel that does not load

@@ -105,8 +105,8 @@ Result<void> Search::prepare_operands() {
       static_cast<double>(rows_) * static_cast<double>(traffic.read_bytes_per_row + traffic.written_bytes_per_row);
   const double available = device.memory_bytes > 0 ? static_cast<double>(device.memory_bytes) : 0x1p50;
   if (needed > 0.8 * available) {
-    return environment_error(fmt::format("{} of '{}' take {:.0f} bytes, {} has {:.0f}", counted(rows_, "row"), to_text(request_.spec), needed,
-                                         device.name, available),
+    return environment_error(fmt::format("{} of '{}' take {:.0f} bytes, {} has {:.0f}", counted(rows_, "row"),
+                                         to_text(request_.spec), needed, device.name, available),
                              "tune fewer rows: a look-up takes the nearest row count");
   }
   data_.emplace(request_.spec, request_.seed);
@@ -277,11 +277,11 @@ Result<void> Search::screen_batch(const std::vector<Contestant*>& batch) {
 void Search::warn_if_cut_short() const {
   const bool budget_ended = told_ < counts_.legal;
   if (!services_.warn || !budget_ended || 2 * counts_.measured >= counts_.legal) return;
-  services_.warn(
-      fmt::format("{}: the budget of {:.3g} s ended with {} of {} candidates measured (the operands were ready after {:.3g} "
-                  "s, up to {:.3g} s "
-                  "were kept for the finals); '--budget TIME --retune' with a longer TIME measures more",
-                  counted(rows_, "row"), deadline_s_ - begin_s_, counts_.measured, counts_.legal, prepared_s_ - begin_s_, finals_reserve_s()));
+  services_.warn(fmt::format(
+      "{}: the budget of {:.3g} s ended with {} of {} candidates measured (the operands were ready after {:.3g} "
+      "s, up to {:.3g} s "
+      "were kept for the finals); '--budget TIME --retune' with a longer TIME measures more",
+      counted(rows_, "row"), deadline_s_ - begin_s_, counts_.measured, counts_.legal, prepared_s_ - begin_s_, finals_reserve_s()));
 }
 
 Result<Record> Search::make_record(const Contestant& best) {

@@ -78,7 +78,7 @@ class CudaDevice final : public Device {
   const std::vector<std::string> linkers_;
   std::once_flag compiler_made_;  // by the first that asks: the library is large
   std::unique_ptr<DeviceCompiler> compiler_;
-  std::mutex timing_mutex_;  // of timer_, and of one measurement at a time
+  std::mutex timing_mutex_;           // of timer_, and of one measurement at a time
   std::optional<StreamTimer> timer_;  // made by the first that measures
 };
 

@@ -225,7 +225,8 @@ TEST(Calibration, AFigureOfWhichTheTimesSayNothingKeepsItsValueAndSource) {
   truth.at(Figure::memory_efficiency).value = 0.78;
   const Plan plan = plan_of(sample_spec(), "lanes=32,vector=8,block=256");
   std::vector<MeasuredTime> times;
-  for (std::int64_t rows = 65536; times.size() < 16; rows += 16384) times.push_back({plan, rows, predict_plan(plan, rows, truth).time_us});
+  for (std::int64_t rows = 65536; times.size() < 16; rows += 16384)
+    times.push_back({plan, rows, predict_plan(plan, rows, truth).time_us});
   const Result<Calibration> calibration = calibrate(h200(), times, "large launches");
   ASSERT_TRUE(calibration.ok()) << calibration.error().message;
   EXPECT_NEAR(calibration->model[Figure::memory_efficiency], 0.78, 0.01);

@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::size_t kFigures = std::size(kFittedFigures);
 constexpr int kMostSteps = 60;
-constexpr double kDifference = 1e-4;   // of the logarithm of a figure, for slopes
-constexpr double kPrior = 1e-3;        // weight of staying at the start, against a mean square error of 1
-constexpr double kLongestStep = 0.7;   // of a logarithm: about a factor of two
-constexpr double kSettled = 1e-7;      // of the loss, relative
-constexpr double kMostEfficiency = 1;  // of the memory
+constexpr double kDifference = 1e-4;    // of the logarithm of a figure, for slopes
+constexpr double kPrior = 1e-3;         // weight of staying at the start, against a mean square error of 1
+constexpr double kLongestStep = 0.7;    // of a logarithm: about a factor of two
+constexpr double kSettled = 1e-7;       // of the loss, relative
+constexpr double kMostEfficiency = 1;   // of the memory
 constexpr double kLeastScatter = 0.02;  // of times about the model, which is not right to less
 constexpr double kNothing = 1e-9;       // of a matrix, in place of a figure that nothing depends on
 
