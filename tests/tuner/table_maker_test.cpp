@@ -78,7 +78,7 @@ TEST(MeasuredTable, SaysWhereAndHowItWasMeasured) {
   for (const auto& entry : std::filesystem::directory_iterator(HEADNORM_TABLES)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("x86-64-v")) continue;
-    std::set<std::string> specs;
+    std::set<std::pair<std::string, std::int64_t>> found, wanted;
     for (const SpecRecords& records : shipped(name)) {
       for (const Record& record : records) {
         EXPECT_EQ(record.evidence, Evidence::measured);
@@ -87,14 +87,13 @@ TEST(MeasuredTable, SaysWhereAndHowItWasMeasured) {
         EXPECT_NE(record.provenance, "");
         EXPECT_NE(record.created, "");
         EXPECT_TRUE(make_plan(record.spec, record.schedule, record.device.target).ok()) << to_text(record.schedule);
-        specs.insert(to_text(record.spec));
+        found.emplace(to_text(record.spec), record.rows);
       }
     }
-    // Tables that were made before winners had their fewest samples whatever the budget lack some: more than half are there.
-    const std::vector<ShippedShape> shapes = measured_shapes();
-    const auto found =
-        std::ranges::count_if(shapes, [&](const ShippedShape& shape) { return specs.contains(to_text(shape.spec)); });
-    EXPECT_GE(2 * found, static_cast<std::ptrdiff_t>(shapes.size())) << name;
+    for (const ShippedShape& shape : measured_shapes()) {
+      for (const std::int64_t rows : shape.rows) wanted.emplace(to_text(shape.spec), rows);
+    }
+    EXPECT_EQ(found, wanted) << name;
     families.insert(name.substr(0, name.find('.')));
   }
   EXPECT_EQ(families, (std::set<std::string>{"x86-64-v3", "x86-64-v4"}));

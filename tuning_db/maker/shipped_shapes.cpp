@@ -5,11 +5,13 @@
 #include <set>
 
 #include "cli/presets.h"
+#include "core/plan.h"
 
 namespace headnorm::tables {
 namespace {
 
-constexpr std::int64_t kMeasuredRows[] = {64, 4096};  // within the caches, and out of them
+constexpr std::int64_t kMeasuredRows[] = {1, 16, 256, 4096, 16384};
+constexpr std::int64_t kMostMeasuredBytes = std::int64_t{256} << 20;  // of a launch: larger ones are out of all caches as well
 
 void set_dtype(KernelSpec& spec, Dtype dtype) { spec.x_dtype = spec.residual_dtype = spec.weight_dtype = spec.y_dtype = dtype; }
 
@@ -58,16 +60,25 @@ std::vector<ShippedShape> predicted_shapes() {
 std::vector<ShippedShape> measured_shapes() {
   std::vector<ShippedShape> shapes;
   std::set<std::pair<std::int64_t, std::int64_t>> known;
+  const auto add = [&](const cli::Preset& preset, Dtype dtype, Residual residual) {
+    KernelSpec spec;
+    spec.width = preset.width;
+    spec.head_size = preset.head_size;
+    spec.residual = residual;
+    set_dtype(spec, dtype);
+    const Result<KernelSpec> canonical = make_spec(spec);
+    if (!canonical.ok()) return;
+    shapes.push_back({*canonical, {}});
+    const Traffic traffic = minimum_traffic(*canonical);
+    for (const std::int64_t rows : kMeasuredRows) {
+      if (traffic.total_bytes(rows) <= kMostMeasuredBytes) shapes.back().rows.push_back(rows);
+    }
+  };
   for (const cli::Preset& preset : cli::presets()) {
     if (!known.emplace(preset.width, preset.head_size).second) continue;
-    for (Dtype dtype : {Dtype::bf16, Dtype::f32}) {
-      KernelSpec spec;
-      spec.width = preset.width;
-      spec.head_size = preset.head_size;
-      set_dtype(spec, dtype);
-      if (Result<KernelSpec> canonical = make_spec(spec); canonical.ok())
-        shapes.push_back({*std::move(canonical), {std::begin(kMeasuredRows), std::end(kMeasuredRows)}});
-    }
+    add(preset, Dtype::bf16, Residual::none);
+    add(preset, Dtype::bf16, Residual::add);
+    add(preset, Dtype::f32, Residual::none);
   }
   return shapes;
 }

@@ -19,7 +19,9 @@ inline constexpr std::int64_t kRowBuckets[] = {1, 16, 64, 256, 1024, 4096, 16384
 // that the presets of this shape name. In the order of the presets.
 std::vector<ShippedShape> predicted_shapes();
 
-// For CPUs, where each takes seconds of measuring: each width and head size of the presets in bf16 and f32, at two row counts.
+// For CPUs, where each takes seconds of measuring: each width and head size of the presets in bf16, with and without a residual,
+// and in f32; at row counts a factor of sixteen apart, so that a launch is within a factor of four of one, which look-ups count as
+// near.
 std::vector<ShippedShape> measured_shapes();
 
 }  // namespace headnorm::tables
