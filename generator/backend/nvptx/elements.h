@@ -23,8 +23,8 @@ struct Elements {
 
 // Place of a lane's vector within the part.
 struct Chunk {
-  llvm::Value* offset = nullptr;  // i64, in elements from the start of the part,
-                                  // to which `more` is added
+  llvm::Value* offset = nullptr;  // i64 (null: 0), in elements from the lane's
+                                  // first vector, to which `more` is added
   std::int64_t more = 0;
   // Whether each granule of the vector lies within the part; empty: all do.
   std::vector<llvm::Value*> inside;
@@ -85,6 +85,8 @@ class Memory {
   void store(Operand operand, const Chunk& chunk, int granule, const Elements& elements);
 
  private:
+  // Of an element, whether it lies within the part or not.
+  llvm::Value* place(Operand operand, const Chunk& chunk, int element) const;
   llvm::Value* load_at(Operand operand, llvm::Value* address, int count, Reading reading);
 
   const Plan& plan_;

@@ -206,7 +206,7 @@ void TileBody::lower_loop(const Step& step) {
   llvm::Value* next_offset = ir_.CreateAdd(offset, ir_.getInt64(static_cast<std::uint64_t>(batch * plan_.gpu().chunk_elements())));
   round->addIncoming(ir_.getInt64(0), before);
   round->addIncoming(next_round, ir_.GetInsertBlock());
-  offset->addIncoming(thread_.lane_offset, before);
+  offset->addIncoming(ir_.getInt64(0), before);
   offset->addIncoming(next_offset, ir_.GetInsertBlock());
   for (std::size_t i = 0; i < sums_.size(); ++i) partial_sums[i]->addIncoming(sums_[i].second.partial_sum, ir_.GetInsertBlock());
   llvm::BranchInst* again =
