@@ -19,6 +19,8 @@ struct Elements {
   // an i32 for each pair.
   std::vector<llvm::Value*> rounded;
   Dtype rounded_dtype = Dtype::f32;
+  // The same values in pairs (i64), where an operation on pairs has made them.
+  std::vector<llvm::Value*> pairs;
 };
 
 // Place of a lane's vector within the part.
