@@ -37,8 +37,8 @@ Element element_registers(const Plan& plan, const GpuPlan& shape) {
 // Weights that are read behind the sums come early, ahead of the stores of other chunks: all of them through the read-only cache,
 // else only as far as the compiler sees that no store can change them, which in a loop over tiles is the batch.
 double weights_behind(const Plan& plan, const Element& element, double all, double batch) {
-  if (plan.gpu_schedule().launch != LaunchForm::dependent) return 0.8 * std::min(all * element.later, 200.0);
-  return 0.6 * (is_persistent(plan) ? batch : all) * element.later;
+  if (plan.gpu_schedule().launch != LaunchForm::dependent) return 0.79 * std::min(all * element.later, 200.0);
+  return 0.57 * (is_persistent(plan) ? batch : all) * element.later;
 }
 
 // Every element has a register, and what is loaded beside it little more. Elements past the end of a part that one lane has do not
@@ -47,14 +47,14 @@ double straight_code(const Plan& plan, const GpuPlan& shape, const Element& elem
   const double part = static_cast<double>(plan.part_elements);
   const double all = std::min(static_cast<double>(shape.chunks * shape.vector_elements), part);
   const double batch = std::min(static_cast<double>(shape.unroll * shape.vector_elements), all);
-  double registers = 1.06 * kept_values(plan.spec) * all - 0.2 * batch;
+  double registers = 1.14 * kept_values(plan.spec) * all - 0.26 * batch;
   // u stays rounded, too, to be stored.
   if (plan.spec.has_residual() && size_bytes(plan.spec.residual_dtype) == 2 && plan.spec.norm_input == NormInput::rounded)
-    registers += 0.93 * all / std::min(shape.vector_elements, 2);
+    registers += 0.65 * all / std::min(shape.vector_elements, 2);
   // Assemblers for sm_90 and later keep more of the addresses from tile to tile; the policies of the cache are pairs.
-  if (is_persistent(plan)) registers += (plan.target.sm >= 90 ? 9 : 0) + (plan.gpu_schedule().cache == CacheUse::stream ? 3.7 : 0);
+  if (is_persistent(plan)) registers += (plan.target.sm >= 90 ? 8.4 : 0) + (plan.gpu_schedule().cache == CacheUse::stream ? 2.4 : 0);
   if (plan.gpu_schedule().weights == WeightLoad::after) return registers + weights_behind(plan, element, all, batch);
-  return registers + 1.07 * all * (element.later + (shape.weights_stay || plan.spec.mode == Mode::safe_range ? element.beta : 0));
+  return registers + 1.02 * all * (element.later + (shape.weights_stay || plan.spec.mode == Mode::safe_range ? element.beta : 0));
 }
 
 // Partial sums that a thread has loaded when it adds them.
@@ -73,18 +73,18 @@ int loaded_partials(const Plan& plan, const GpuPlan& shape) {
 double loops(const Plan& plan, const GpuPlan& shape, const Element& element) {
   constexpr int kMostUnderWay = 64;
   const double batch = std::min(shape.unroll * shape.vector_elements, kMostUnderWay);
-  double registers = 0.6 * batch * (1 + std::max(element.u + element.beta, element.later + element.again));
-  registers += (plan.spec.has_gate() ? 4.5 : 0) + (plan.spec.has_residual() ? 4.5 : 0) + (shape.exact ? 0 : 9);
-  return registers + (is_persistent(plan) ? 8 + (loaded_partials(plan, shape) > 0 ? 3.7 : 0) : 0);
+  double registers = 0.64 * batch * (1 + std::max(element.u + element.beta, element.later + element.again));
+  registers += (plan.spec.has_residual() ? 1.7 : 0) + (shape.exact ? 0 : 7.6);
+  return registers + (is_persistent(plan) ? 4.7 + (loaded_partials(plan, shape) > 0 ? 2.7 : 0) : 0);
 }
 
 // Clusters, copies, and what a persistent grid takes along from tile to tile: addresses of many tensors, stages, ranks.
 double movement(const Plan& plan, const GpuPlan& shape) {
-  const double registers = (shape.cluster > 1 ? 2.4 : 0) - (plan.gpu_schedule().staging == Staging::bulk ? 5 : 0);
+  const double registers = (shape.cluster > 1 ? 3.4 : 0) - (plan.gpu_schedule().staging == Staging::bulk ? 6.4 : 0);
   if (!is_persistent(plan)) return registers;
   const bool has_all_tensors = plan.spec.has_gate() && plan.spec.residual == Residual::add;
-  return registers + (plan.spec.has_gate() ? 2.8 : 0) + (has_all_tensors ? 6.5 : 0) + (shape.stages > 0 ? 7.8 : 0) +
-         (shape.cluster > 1 ? 0.55 * shape.cluster : 0);
+  return registers + (plan.spec.has_gate() ? 3.1 : 0) + (has_all_tensors ? 1.7 : 0) + (shape.stages > 0 ? 4 : 0) +
+         (shape.cluster > 1 ? 0.42 * shape.cluster : 0);
 }
 
 }  // namespace
@@ -93,9 +93,8 @@ int plan_rules::estimate_registers(const Plan& plan, const GpuPlan& shape) {
   const KernelSpec& spec = plan.spec;
   const Element element = element_registers(plan, shape);
   const bool is_straight = plan.gpu_schedule().residency == Residency::registers;
-  double registers = 18.3 + (is_straight ? straight_code(plan, shape, element) : loops(plan, shape, element));
-  registers += movement(plan, shape) + (spec.has_residual() ? 2.5 : 0);
-  if (spec.has_gate()) registers += spec.x_dtype == Dtype::f32 ? 6 : 3;
+  double registers = 16.5 + (is_straight ? straight_code(plan, shape, element) : loops(plan, shape, element));
+  registers += movement(plan, shape) + (spec.has_residual() ? 3.7 : 0) + (spec.has_gate() ? 4.4 : 0);
   if (const int partials = loaded_partials(plan, shape); partials > 0)
     registers = std::max(registers, 14.0 + partials + (is_persistent(plan) ? 8 : 0) + (spec.has_gate() ? 4 : 0));
   const int most = std::min(255, 65536 / shape.block_threads / 8 * 8);

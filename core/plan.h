@@ -64,6 +64,8 @@ struct GpuPlan {
   std::int64_t chunk_elements() const { return std::int64_t{part_lanes()} * vector_elements; }
   bool exact = false;  // chunk_elements() * chunks == part_elements: no bounds checks
   int unroll = 1;      // chunks that a lane loads before it computes; with loops: of a turn
+  // Elementwise sums and products of two neighbouring elements are one instruction, which rounds each as its own would.
+  bool packed = false;
   int groups_per_tile = 0;
   int rows_per_tile = 0;
   std::int64_t tiles_per_row = 0;

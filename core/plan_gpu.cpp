@@ -253,6 +253,7 @@ Result<GpuPlan> plan_threads(const Plan& plan, GpuSchedule& s) {
   const std::int64_t step = shape.chunk_elements();
   shape.chunks = (plan.part_elements + step - 1) / step;
   shape.exact = plan.part_elements % step == 0;
+  shape.packed = plan.target.has_packed_f32() && shape.vector_elements > 1;
   shape.groups_per_tile = s.groups;
   shape.rows_per_tile = s.rows;
   shape.tiles_per_row = plan.groups_per_row / s.groups;

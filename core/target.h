@@ -58,6 +58,8 @@ struct Target {
   bool has_bulk_copies() const { return sm >= 90 && ptx >= 80; }
   bool has_dependent_launch() const { return sm >= 90 && ptx >= 78; }
   bool has_cache_policies() const { return ptx >= 74; }
+  // Sums and products of two f32 at a time. sm_120 takes them, too, and computes each half by an instruction of its own.
+  bool has_packed_f32() const { return sm == 100 && ptx >= 86; }
 };
 
 // Canonical text: "sm_90", "sm_90a", "sm_90+ptx86" (a PTX version above the target's lowest), "x86-64", "x86-64-v4+bf16",

@@ -20,8 +20,8 @@ namespace {
 
 // Raised whenever the programs or the lowerings change the code they produce: stored kernels of older versions are then misses.
 constexpr int kProgramVersion = 1;
-constexpr int kRenderingVersion = 1;  // of CUDA C, but for the templates
-constexpr int kLoweringVersion = 6;
+constexpr int kRenderingVersion = 2;  // of CUDA C, but for the templates
+constexpr int kLoweringVersion = 7;
 
 class NvrtcBackend final : public CodegenBackend {
  public:

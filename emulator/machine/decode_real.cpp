@@ -62,20 +62,25 @@ T directed_lane(const Operation& operation, T a, T b, T c) {
 }
 
 template <class T, std::size_t Sources>
+T directed_of(const Operation& operation, T a, T b, T c) {
+  if constexpr (std::is_same_v<T, Float2>) {
+    return {directed_of<float, Sources>(operation, a.low, b.low, c.low),
+            directed_of<float, Sources>(operation, a.high, b.high, c.high)};
+  } else if constexpr (Sources == 1) {
+    const bool is_reciprocal = static_cast<Arithmetic>(operation.options[0]) == Arithmetic::divide;
+    return is_reciprocal ? directed_lane<T>(operation, 1, a, 0) : directed_lane<T>(operation, a, 0, 0);
+  } else {
+    return directed_lane<T>(operation, a, operation.options[3] != 0 ? -b : b, c);
+  }
+}
+
+template <class T, std::size_t Sources>
 Step run_directed(Context& context, const Operation& operation, std::uint32_t mask) {
   const LaneArray<T> a(context.slot(operation.from[0])), b(context.slot(operation.from[Sources > 1 ? 1 : 0])),
       c(context.slot(operation.from[Sources > 2 ? 2 : 0]));
   Storage<T> result[kLanes];
-  for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-    const T second = operation.options[3] != 0 ? -b[lane] : b[lane];
-    if constexpr (Sources == 1) {
-      const bool is_reciprocal = static_cast<Arithmetic>(operation.options[0]) == Arithmetic::divide;
-      result[lane] =
-          to_storage<T>(is_reciprocal ? directed_lane<T>(operation, 1, a[lane], 0) : directed_lane<T>(operation, a[lane], 0, 0));
-    } else {
-      result[lane] = to_storage<T>(directed_lane<T>(operation, a[lane], second, c[lane]));
-    }
-  }
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane)
+    result[lane] = to_storage<T>(directed_of<T, Sources>(operation, a[lane], b[lane], c[lane]));
   store_lanes(context.slot(operation.to), result, mask);
   return Step::advance;
 }
@@ -84,8 +89,15 @@ template <std::size_t Sources>
 void set_directed(Decoding& d, Type type, Arithmetic arithmetic, const Modes& modes) {
   d.op.options = {static_cast<std::uint8_t>(arithmetic), static_cast<std::uint8_t>(*modes.rounding),
                   static_cast<std::uint8_t>((modes.flush == Flush::yes ? 1 : 0) | (modes.saturate == Saturate::yes ? 2 : 0)), 0};
-  if (type != Type::f32 && type != Type::f64) return d.fail("this rounding is supported for .f32 and .f64 only");
-  d.op.run = type == Type::f32 ? &run_directed<float, Sources> : &run_directed<double, Sources>;
+  if (type == Type::f32) {
+    d.op.run = &run_directed<float, Sources>;
+  } else if (type == Type::f64) {
+    d.op.run = &run_directed<double, Sources>;
+  } else if (type == Type::f32x2 && arithmetic != Arithmetic::divide && Sources > 1 && modes.saturate == Saturate::no) {
+    d.op.run = &run_directed<Float2, Sources>;
+  } else {
+    d.fail("this rounding is not supported for the type");
+  }
 }
 
 // The six forms of add, sub, mul: by type, with flush and saturation where the type has them.
@@ -106,7 +118,7 @@ void set_directed(Decoding& d, Type type, Arithmetic arithmetic, const Modes& mo
       case Type::bf16x2:                                                                                                     \
         return lanes_of<&alu::each<&alu::function<Flush::no, Saturate::no, Brain>, Brain>>();                                \
       case Type::f32x2:                                                                                                      \
-        return lanes_of<&alu::each<&alu::function<F, Saturate::no, float>, float>>();                                        \
+        return S == Saturate::yes ? nullptr : lanes_of<&alu::each<&alu::function<F, Saturate::no, float>, float>>();         \
       default:                                                                                                               \
         return nullptr;                                                                                                      \
     }                                                                                                                        \

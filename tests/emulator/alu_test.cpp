@@ -391,17 +391,6 @@ TEST(Alu, PairsAreTheirHalves) {
                      };
                      return one(b, c) << 16 | one(a, b);
                    }});
-  check_operation({"mov.b64 %d1, {%a, %b}; mov.b64 %d2, {%b, %c}; mul.rn.f32x2 %z, %d1, %d2",
-                   8,
-                   {D::f32, D::f32, D::f32},
-                   [&](U a, U b, U c) {
-                     const auto one = [&](U x, U y) {
-                       return bits_of(single, product(single, value_of(single, x), value_of(single, y), Mode::nearest));
-                     };
-                     return one(b, c) << 32 | one(a, b);
-                   },
-                   "sm_100",
-                   "8.6"});
   check_operation({"fma.rn.f32.f16 %z, %a, %b, %c",
                    4,
                    {D::f16, D::f16, D::f32},
@@ -411,6 +400,39 @@ TEST(Alu, PairsAreTheirHalves) {
                    },
                    "sm_100",
                    "8.6"});
+}
+
+// Halves (a, b), (b, c) and (c, a).
+TEST(Alu, PairsOfF32RoundEachHalf) {
+  const Real& single = kReals[0];
+  const auto row = [](const std::string& operation, const char* operands, const Reference& of_half) {
+    const char* const pack = "mov.b64 %d1, {%a, %b}; mov.b64 %d2, {%b, %c}; mov.b64 %d3, {%c, %a}; ";
+    check_operation({fmt::format("{}{}.f32x2 %z, {}", pack, operation, operands),
+                     8,
+                     {D::f32, D::f32, D::f32},
+                     [&](U a, U b, U c) { return of_half(b, c, a) << 32 | of_half(a, b, c); },
+                     "sm_100",
+                     "8.6"});
+  };
+  struct Modifiers {
+    const char* name;
+    Mode mode;
+    bool flushes;
+  };
+  for (const Modifiers& modifiers :
+       {Modifiers{"", Mode::nearest, false}, Modifiers{".rn", Mode::nearest, false}, Modifiers{".rz", Mode::zero, false},
+        Modifiers{".rm", Mode::down, false}, Modifiers{".rp", Mode::up, false}, Modifiers{".rn.ftz", Mode::nearest, true},
+        Modifiers{".rz.ftz", Mode::zero, true}}) {
+    const std::string name = modifiers.name;
+    const Mode mode = modifiers.mode;
+    const auto v = [&](U x) { return modifiers.flushes ? flushed(value_of(single, x)) : value_of(single, x); };
+    const auto result = [&](double x) { return bits_of(single, modifiers.flushes ? flushed(x) : x); };
+    row("add" + name, "%d1, %d2", [&](U a, U b, U) { return result(sum(single, v(a), v(b), mode)); });
+    row("sub" + name, "%d1, %d2", [&](U a, U b, U) { return result(sum(single, v(a), -v(b), mode)); });
+    row("mul" + name, "%d1, %d2", [&](U a, U b, U) { return result(product(single, v(a), v(b), mode)); });
+    if (!name.empty())
+      row("fma" + name, "%d1, %d2, %d3", [&](U a, U b, U c) { return result(fused(single, v(a), v(b), v(c), mode)); });
+  }
 }
 
 // ---- approximate ones: within the documented bound, also when errors are asked for ----

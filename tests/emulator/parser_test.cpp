@@ -91,6 +91,7 @@ TEST(Parser, RefusesWhatItDoesNotKnowWithTheLine) {
            Refused{"ld.global.v4.f32 {%r1, %r2}, [%d1];", "the number of values is not the vector's"},
            Refused{"cp.async.cg.shared.global [%r1], [%d1], 8;", "cp.async.cg 16"},
            Refused{"div.f32 %r1, %r2, %r3;", "a division names .rn"},
+           Refused{"add.sat.f32x2 %d1, %d2, %d3;", "the type is not supported"},
            Refused{"mul.u32 %r1, %r2, %r3;", "an integer product is .lo, .hi or .wide"},
            Refused{"cvt.f16.f32 %h1, %r1;", "the conversion needs a rounding"},
            Refused{"mov.u32 %r1, 1", "line 10"},

@@ -133,11 +133,11 @@ TEST_P(EmulatedLargeOffsets, LastRowIsReadAndWrittenWhereItIs) {
   }
 }
 
-// What kernels that count in 32 bits do: the product of row and stride cut to an int, or its bytes to an unsigned int. Each such
-// place of the PTX is changed alone.
+// What kernels that count in 32 bits do: the product of row and stride, with or without the place in the row, cut to an int, or its
+// bytes to an unsigned int. Each such place of the PTX is changed alone.
 std::vector<std::string> with_offsets_cut(const std::string& ptx) {
   std::vector<std::string> changed;
-  const std::regex product(R"(mul\.lo\.s64 \t(%rd\d+), [^;]*;)");
+  const std::regex product(R"((?:mul|mad)\.lo\.s64 \t(%rd\d+), [^;]*;)");
   for (std::sregex_iterator found(ptx.begin(), ptx.end(), product), end; found != end; ++found) {
     const std::string offset = (*found)[1];
     const auto behind = static_cast<std::size_t>(found->position() + found->length());

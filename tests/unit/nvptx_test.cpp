@@ -185,7 +185,7 @@ TEST_P(Structure, HeadPerWarp) {
   EXPECT_EQ(ptx.count("cvt.rn.bf16x2.f32"), 4);
   EXPECT_EQ(ptx.count("fma."), 8 + 1);  // u * u, mean: those of the program, and no other
   EXPECT_EQ(ptx.count("mul.rn.f32"), 8 + 8);
-  EXPECT_EQ(ptx.count("mad."), 0);
+  EXPECT_EQ(ptx.count("mad."), ptx.count("mad.lo."));  // of integers, in addresses
 }
 
 TEST_P(Structure, SeedOverTheWidth) {
@@ -316,6 +316,37 @@ TEST(Movement, DependentKernelsWaitBeforeTheyRead) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, Structure, testing::Values(80, 90),
                          [](const auto& test) { return fmt::format("sm_{}", test.param); });
+
+struct PackedCounts {
+  const char *spec, *schedule;
+  int add, mul, fma;  // operations on two elements
+};
+
+class PackedText : public testing::TestWithParam<const char*> {};
+
+// What is elementwise, and nothing else: a lane's sum goes element by element.
+TEST_P(PackedText, HasTheElementwiseArithmeticInPairs) {
+  for (const PackedCounts& row :
+       {PackedCounts{"width=4096,head_size=256", "lanes=32,vector=8", 0, 4 + 4, 0},
+        PackedCounts{"width=4096,head_size=256", "lanes=32,vector=2", 0, 4 + 4, 0},
+        PackedCounts{"width=4096,head_size=256", "lanes=32,vector=1", 0, 0, 0},
+        PackedCounts{"width=4096,head_size=256,weight_offset=1", "lanes=32,vector=8", 4, 4 + 4, 0},
+        PackedCounts{"width=4096,head_size=256,residual=add:bf16,gate=seednorm", "lanes=32,vector=8", 4, 4 + 4, 4},
+        // An assembler would fuse a packed sum of a packed product.
+        PackedCounts{"width=4096,head_size=256,residual=add:bf16,residual_scale=0.5", "lanes=32,vector=8", 0, 4 + 4 + 4, 0}}) {
+    SCOPED_TRACE(row.schedule);
+    const KernelSpec spec = *parse_spec(row.spec);
+    const Target target = *parse_target(GetParam());
+    const PtxText ptx = text_of(*make_plan(spec, *parse_schedule(row.schedule), target));
+    const bool has_pairs = target.has_packed_f32();
+    EXPECT_EQ(ptx.count("add.rn.f32x2"), has_pairs ? row.add : 0);
+    EXPECT_EQ(ptx.count("mul.rn.f32x2"), has_pairs ? row.mul : 0);
+    EXPECT_EQ(ptx.count("fma.rn.f32x2"), has_pairs ? row.fma : 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, PackedText, testing::Values("sm_90", "sm_100", "sm_100+ptx88", "sm_120"),
+                         [](const auto& test) { return name_of(*parse_target(test.param)); });
 
 TEST(Nvptx, RefusesTargetsThatLlvmCannotServe) {
   Plan plan = plan_of("width=64,head_size=64", 80);

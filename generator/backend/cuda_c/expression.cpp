@@ -49,6 +49,12 @@ std::string render_operation(const Instruction& instruction, const ArgumentText&
   return "";
 }
 
+std::string render_pair_operation(const Instruction& instruction, const ArgumentText& pair) {
+  const auto a = [&](std::size_t i) { return pair(instruction.arguments[i]); };
+  if (instruction.op == Op::fma) return fmt::format("fma_pair({}, {}, {})", a(0), a(1), a(2));
+  return fmt::format("{}_pair({}, {})", instruction.op == Op::add ? "add" : "mul", a(0), a(1));
+}
+
 Formula render_formula(const Instruction& instruction, const ArgumentFormula& argument) {
   // An argument that has to be at least so strong.
   const auto a = [&](std::size_t i, int strength) {

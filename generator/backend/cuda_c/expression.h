@@ -17,6 +17,9 @@ using ArgumentText = std::function<std::string(program::ValueId)>;
 // Each operation by the one intrinsic that does exactly it: nothing is left for a compiler to contract or approximate.
 std::string render_operation(const program::Instruction& instruction, const ArgumentText& argument);
 
+// The same of pairs of elements, by the helpers of templates/pairs.cu; for operations that have such a form (gpu::is_packed).
+std::string render_pair_operation(const program::Instruction& instruction, const ArgumentText& pair);
+
 // "u * inv_rms"; arguments that are expressions themselves are put in brackets where they have to be.
 struct Formula {
   std::string text;

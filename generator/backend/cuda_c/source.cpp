@@ -120,6 +120,7 @@ Result<std::string> render_helpers(const Plan& plan, const Program& program) {
     HEADNORM_CHECK(add("cache_load", cached_weights(plan)));
   }
   if (has_op(program, Op::round_to)) HEADNORM_CHECK(add("round"));
+  if (plan.gpu().packed) HEADNORM_CHECK(add("pairs"));
   if (plan.gpu().stages > 0) {
     const bool is_bulk = plan.gpu_schedule().staging == Staging::bulk;
     const bool reads_inside = is_bulk && !exact;  // nothing was brought past the end

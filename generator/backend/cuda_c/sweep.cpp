@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "generator/backend/gpu/plan_terms.h"
+
 namespace headnorm::cuda_c {
 
 using program::Domain;
@@ -67,22 +69,51 @@ std::string Sweeps::vector_of(ValueId id) const {
   return value.name;
 }
 
-std::string Sweeps::text_of(ValueId id) const {
+std::string Sweeps::text_of(ValueId id, Of of) const {
   switch (form(id).form) {
     case Form::literal:
       return literal(at(id).immediates[0]);
     case Form::folded:
-      return render_operation(at(id), [this](ValueId argument) { return text_of(argument); });
+      return operation_of(id, of);
     case Form::none:
     case Form::single:
+      return form(id).name;
+    case Form::variable:
+      return form(id).name + (of == Of::element ? "" : of == Of::first ? ".x" : ".y");
+    case Form::vector:
+    case Form::batch:
+    case Form::kept:
+      return vector_of(id) + (of == Of::second ? "[i + 1]" : "[i]");
+  }
+  return "";
+}
+
+std::string Sweeps::operation_of(ValueId id, Of of) const {
+  return render_operation(at(id), [&](ValueId argument) { return text_of(argument, of); });
+}
+
+std::string Sweeps::pair_text_of(ValueId id) const {
+  switch (form(id).form) {
+    case Form::literal:
+    case Form::none:
+    case Form::single:
+      return fmt::format("both({})", text_of(id));
+    case Form::folded:
+      return pair_operation_of(id);
     case Form::variable:
       return form(id).name;
     case Form::vector:
     case Form::batch:
     case Form::kept:
-      return vector_of(id) + "[i]";
+      return fmt::format("pair({}, i)", vector_of(id));
   }
   return "";
+}
+
+std::string Sweeps::pair_operation_of(ValueId id) const {
+  if (gpu::is_packed(plan_, program_, id))
+    return render_pair_operation(at(id), [this](ValueId pair) { return pair_text_of(pair); });
+  return fmt::format("float2{{{}, {}}}", operation_of(id, Of::first), operation_of(id, Of::second));
 }
 
 Formula Sweeps::formula_of(ValueId id) const {
@@ -272,40 +303,46 @@ void Sweeps::run_of(const Step& step, int run) {
     if (is_computed || is_reduction(at(id).op)) ids.push_back(id);
   }
   if (ids.empty()) return;
+  in_pairs_ = std::any_of(ids.begin(), ids.end(), [this](ValueId id) { return gpu::is_packed(plan_, program_, id); });
   out_.directive("#pragma unroll");
-  out_.open("for (int i = 0; i < kVector; ++i) {");
+  out_.open(in_pairs_ ? "for (int i = 0; i < kVector; i += 2) {" : "for (int i = 0; i < kVector; ++i) {");
   for (ValueId id : ids) {
-    if (is_reduction(at(id).op))
-      accumulate(id);
-    else
+    if (!is_reduction(at(id).op)) {
       element_statement(id);
+    } else if (in_pairs_) {
+      accumulate(id, Of::first);
+      accumulate(id, Of::second);
+    } else {
+      accumulate(id, Of::element);
+    }
   }
   out_.close();
 }
 
 void Sweeps::element_statement(ValueId id) {
   const ValueForm& value = form(id);
+  const std::string text = in_pairs_ ? pair_operation_of(id) : operation_of(id);
+  if (in_pairs_ && value.form != Form::variable)
+    return out_.statement(fmt::format("set_pair({}, i, {});", vector_of(id), text), comment_of(id));
   const bool is_declared = value.form == Form::variable && !value.in_place;
-  const std::string text = render_operation(at(id), [this](ValueId argument) { return text_of(argument); });
-  out_.statement(fmt::format("{}{} = {};",
-                             !is_declared           ? ""
-                             : value.is_overwritten ? "float "
-                                                    : "const float ",
-                             text_of(id), text),
+  const std::string type = !is_declared ? "" : in_pairs_ ? "float2 " : "float ";
+  out_.statement(fmt::format("{}{}{} = {};", is_declared && !value.is_overwritten ? "const " : "", type, text_of(id), text),
                  comment_of(id));
 }
 
-void Sweeps::accumulate(ValueId id) {
+void Sweeps::accumulate(ValueId id, Of of) {
   const std::string& name = form(id).name;
-  const std::string condition = batch_.is_whole || plan_.gpu().exact ? "" : fmt::format("if (inside(lane, {}, i)) ", chunk_);
+  const char* const element = of == Of::second ? "i + 1" : "i";
+  const std::string condition =
+      batch_.is_whole || plan_.gpu().exact ? "" : fmt::format("if (inside(lane, {}, {})) ", chunk_, element);
   const Formula formula = render_formula(at(id), [this](ValueId argument) { return formula_of(argument); });
   if (at(id).op == Op::reduce_max) {
-    out_.statement(fmt::format("{}{} = fmaxf({}, {});", condition, name, name, text_of(at(id).arguments[0])), "");
+    out_.statement(fmt::format("{}{} = fmaxf({}, {});", condition, name, name, text_of(at(id).arguments[0], of)), "");
     return;
   }
-  out_.statement(fmt::format("{}{} = __fmaf_rn({}, {}, {});", condition, name, text_of(at(id).arguments[0]),
-                             text_of(at(id).arguments[1]), name),
-                 fmt::format("{} += {}", name, formula.text));
+  out_.statement(fmt::format("{}{} = __fmaf_rn({}, {}, {});", condition, name, text_of(at(id).arguments[0], of),
+                             text_of(at(id).arguments[1], of), name),
+                 of == Of::second ? "" : fmt::format("{} += {}", name, formula.text));
 }
 
 void Sweeps::store_chunk(const Step& step) {

@@ -36,6 +36,9 @@ class Sweeps {
   };
   Hint hint_of(program::ValueId id) const;  // of a load or store
 
+  // Which element a text is of: the one of a loop over elements, or a half of the one of a loop over pairs.
+  enum class Of : std::uint8_t { element, first, second };
+
   bool is_looped() const { return plan_.gpu_schedule().residency != Residency::registers; }
   bool is_first(const program::Step& step) const { return step.begin == 0; }
   const program::Instruction& at(program::ValueId id) const { return program_.instructions[static_cast<std::size_t>(id)]; }
@@ -55,7 +58,7 @@ class Sweeps {
   void round_vector(const program::Step& step, int run);
   void run_of(const program::Step& step, int run);
   void element_statement(program::ValueId id);
-  void accumulate(program::ValueId id);
+  void accumulate(program::ValueId id, Of of);
   void store_chunk(const program::Step& step);
   void finish_sums(const program::Step& step);
   void share_in_cluster(const program::Step& step, const std::vector<program::ValueId>& sums);
@@ -68,7 +71,10 @@ class Sweeps {
   bool is_mentioned(const program::Step& step, program::ValueId id) const;
   std::int64_t waiting_begin(std::size_t index) const;
   std::string vector_of(program::ValueId id) const;  // the array of a chunk
-  std::string text_of(program::ValueId id) const;
+  std::string text_of(program::ValueId id, Of of = Of::element) const;
+  std::string operation_of(program::ValueId id, Of of = Of::element) const;
+  std::string pair_text_of(program::ValueId id) const;
+  std::string pair_operation_of(program::ValueId id) const;
   Formula formula_of(program::ValueId id) const;
   std::string comment_of(program::ValueId id) const;
   std::string access_of(program::ValueId id) const;  // "bf16, 16"
@@ -79,8 +85,9 @@ class Sweeps {
   std::vector<ValueForm> forms_;
   Writer& out_;
   std::vector<program::ValueId> ahead_;
-  Batch batch_;        // being rendered
-  std::string chunk_;  // number of the chunk being rendered: "0", "c", "first + c"
+  Batch batch_;            // being rendered
+  bool in_pairs_ = false;  // the loop over a vector being rendered takes two elements at a time
+  std::string chunk_;      // number of the chunk being rendered: "0", "c", "first + c"
 };
 
 // Whether a block has threads for which the tile has no part.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "generator/backend/gpu/plan_terms.h"
+
 namespace headnorm::cuda_c {
 
 using program::Domain;
@@ -19,9 +21,9 @@ using program::ValueId;
 namespace {
 
 // What the text around a sweep's statements calls its own.
-constexpr const char* kReserved[] = {"lane",          "slot",  "has_slot", "tile",  "part",     "row",  "rows",
-                                     "stores",        "first", "chunk",    "c",     "i",        "rank", "row_policy",
-                                     "weight_policy", "stage", "phase",    "ahead", "copy_tile"};
+constexpr const char* kReserved[] = {"lane",          "slot",  "has_slot", "tile",  "part",      "row",  "rows",
+                                     "stores",        "first", "chunk",    "c",     "i",         "rank", "row_policy",
+                                     "weight_policy", "stage", "phase",    "ahead", "copy_tile", "pair", "both"};
 
 class Finder {
  public:
@@ -88,6 +90,7 @@ class Finder {
   bool can_fold(ValueId id) {
     if (!at(id).name.empty() || mentions_[index(id)] != 1 || at(id).op == Op::load || is_reduction(at(id).op)) return false;
     const ValueId user = users_[index(id)].front();
+    if (is_element(id) && gpu::is_packed(plan_, program_, id) != gpu::is_packed(plan_, program_, user)) return false;
     const bool same_loop = is_element(id) || at(user).domain != Domain::element;
     return same_loop && step_of(program_, user) == step_of(program_, id);
   }

@@ -24,6 +24,19 @@ void emit(llvm::IRBuilder<>& ir, const std::string& text, const std::string& con
   emit(ir, ir.getVoidTy(), text, constraints, arguments);
 }
 
+// An instruction that depends on its arguments alone: where nothing needs it, or another is the same, it goes.
+llvm::Value* calculate(llvm::IRBuilder<>& ir, llvm::Type* result, const std::string& text, const std::string& constraints,
+                       const std::vector<llvm::Value*>& arguments) {
+  std::vector<llvm::Type*> types;
+  for (llvm::Value* argument : arguments) types.push_back(argument->getType());
+  auto* type = llvm::FunctionType::get(result, types, false);
+  llvm::CallInst* call = ir.CreateCall(type, llvm::InlineAsm::get(type, text, constraints, false), arguments);
+  call->setDoesNotAccessMemory();
+  call->setDoesNotThrow();
+  call->addFnAttr(llvm::Attribute::WillReturn);
+  return call;
+}
+
 llvm::Value* number(llvm::IRBuilder<>& ir, llvm::Value* address) { return ir.CreatePtrToInt(address, ir.getInt64Ty()); }
 
 // The registers that a value of `type` takes in a load or store: their width,
@@ -163,6 +176,22 @@ void wait_mbarrier(llvm::IRBuilder<>& ir, llvm::Value* mbarrier, llvm::Value* ph
                            std::string("=r,l,r") + kOrdered, {address, phase});
   ir.CreateCondBr(ir.CreateICmpNE(done, ir.getInt32(0)), after, again);
   ir.SetInsertPoint(after);
+}
+
+llvm::Value* join_pair(llvm::IRBuilder<>& ir, llvm::Value* first, llvm::Value* second) {
+  return calculate(ir, ir.getInt64Ty(), "mov.b64 $0, {$1, $2};", "=l,f,f", {first, second});
+}
+
+std::array<llvm::Value*, 2> split_pair(llvm::IRBuilder<>& ir, llvm::Value* pair) {
+  llvm::Type* halves = llvm::StructType::get(ir.getFloatTy(), ir.getFloatTy());
+  llvm::Value* split = calculate(ir, halves, "mov.b64 {$0, $1}, $2;", "=f,=f,l", {pair});
+  return {ir.CreateExtractValue(split, 0), ir.CreateExtractValue(split, 1)};
+}
+
+llvm::Value* compute_packed(llvm::IRBuilder<>& ir, const std::string& operation, const std::vector<llvm::Value*>& pairs) {
+  const bool is_fma = pairs.size() == 3;
+  return calculate(ir, ir.getInt64Ty(), fmt::format("{}.rn.f32x2 $0, $1, $2{};", operation, is_fma ? ", $3" : ""),
+                   is_fma ? "=l,l,l,l" : "=l,l,l", pairs);
 }
 
 }  // namespace headnorm::nvptx

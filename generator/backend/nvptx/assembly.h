@@ -1,10 +1,14 @@
 // Instructions of PTX that are written as text, since LLVM has no form of them
 // that keeps their place among loads and stores: asynchronous copies and their
-// barriers, cache policies, and the order of launches. Addresses in shared
-// memory are of address space 3, in global memory of 1.
+// barriers, cache policies, and the order of launches; or none that is sure:
+// arithmetic of pairs. Addresses in shared memory are of address space 3, in
+// global memory of 1.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "generator/backend/llvm/llvm_headers.h"
 
@@ -44,5 +48,11 @@ void init_mbarrier(llvm::IRBuilder<>& ir, llvm::Value* mbarrier, int arrivals);
 void show_mbarriers_to_copies(llvm::IRBuilder<>& ir);
 void arrive_expecting(llvm::IRBuilder<>& ir, llvm::Value* mbarrier, llvm::Value* bytes);
 void wait_mbarrier(llvm::IRBuilder<>& ir, llvm::Value* mbarrier, llvm::Value* phase);
+
+// Two f32 in a register of 64 bits (i64), the first in its lower half, and what is computed of such pairs: `operation` is add, mul
+// or fma, to nearest.
+llvm::Value* join_pair(llvm::IRBuilder<>& ir, llvm::Value* first, llvm::Value* second);
+std::array<llvm::Value*, 2> split_pair(llvm::IRBuilder<>& ir, llvm::Value* pair);
+llvm::Value* compute_packed(llvm::IRBuilder<>& ir, const std::string& operation, const std::vector<llvm::Value*>& pairs);
 
 }  // namespace headnorm::nvptx

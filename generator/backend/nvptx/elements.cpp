@@ -94,13 +94,12 @@ int granule_elements(const Plan& plan) {
 
 Chunk chunk_of_lane(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread, std::int64_t index) {
   const GpuPlan& shape = plan.gpu();
-  Chunk chunk{
-      .offset = thread.lane_offset, .more = index * shape.chunk_elements(), .inside = {}, .first = nullptr, .more_chunks = index};
+  Chunk chunk{.offset = nullptr, .more = index * shape.chunk_elements(), .inside = {}, .first = nullptr, .more_chunks = index};
   const std::int64_t left = plan.part_elements - chunk.more;
   if (left >= shape.chunk_elements()) return chunk;
   for (int begin = 0; begin < shape.vector_elements; begin += granule_elements(plan)) {
-    llvm::Value* limit = ir.getInt64(static_cast<std::uint64_t>(std::max<std::int64_t>(left - begin, 0)));
-    chunk.inside.push_back(ir.CreateICmpULT(chunk.offset, limit, "inside"));
+    llvm::Value* limit = ir.getInt32(static_cast<std::uint32_t>(std::max<std::int64_t>(left - begin, 0)));
+    chunk.inside.push_back(ir.CreateICmpULT(thread.lane_offset, limit, "inside"));
   }
   return chunk;
 }
@@ -192,20 +191,25 @@ int Memory::access_elements(Operand operand) const {
   return operand_access_bytes(plan_, operand) / size_bytes(operand_dtype(plan_.spec, operand));
 }
 
+llvm::Value* Memory::place(Operand operand, const Chunk& chunk, int element) const {
+  llvm::Type* type = element_type(ir_, operand_dtype(plan_.spec, operand));
+  llvm::Value* base = thread_.lane_part[static_cast<std::size_t>(operand)];
+  if (chunk.offset != nullptr) base = ir_.CreateGEP(type, base, chunk.offset);
+  return ir_.CreateGEP(type, base, ir_.getInt64(static_cast<std::uint64_t>(chunk.more + element)));
+}
+
 // A granule past the end is given the address of the part's start, so that no
 // branch and no fault comes from loading it.
 llvm::Value* Memory::address(Operand operand, const Chunk& chunk, int element) const {
+  if (chunk.inside.empty()) return place(operand, chunk, element);
   llvm::Type* type = element_type(ir_, operand_dtype(plan_.spec, operand));
-  llvm::Value* offset = chunk.offset;
-  std::int64_t more = chunk.more + element;
-  if (!chunk.inside.empty()) {
-    const int granule = element / granule_elements(plan_), begin = granule * granule_elements(plan_);
-    llvm::Value* start = ir_.CreateAdd(offset, ir_.getInt64(static_cast<std::uint64_t>(chunk.more + begin)));
-    offset = ir_.CreateSelect(chunk.inside[static_cast<std::size_t>(granule)], start, ir_.getInt64(0), "offset");
-    more = element - begin;
-  }
-  llvm::Value* base = ir_.CreateGEP(type, thread_.part[static_cast<std::size_t>(operand)], offset);
-  return ir_.CreateGEP(type, base, ir_.getInt64(static_cast<std::uint64_t>(more)));
+  const int granule = element / granule_elements(plan_), begin = granule * granule_elements(plan_);
+  llvm::Value* start = ir_.getInt32(static_cast<std::uint32_t>(chunk.more + begin));
+  llvm::Value* offset =
+      ir_.CreateSelect(chunk.inside[static_cast<std::size_t>(granule)], start, ir_.CreateNeg(thread_.lane_offset), "offset");
+  llvm::Value* base =
+      ir_.CreateGEP(type, thread_.lane_part[static_cast<std::size_t>(operand)], ir_.CreateSExt(offset, ir_.getInt64Ty()));
+  return ir_.CreateGEP(type, base, ir_.getInt64(static_cast<std::uint64_t>(element - begin)));
 }
 
 llvm::Value* Memory::load_at(Operand operand, llvm::Value* address, int count, Reading reading) {
@@ -246,10 +250,8 @@ llvm::Value* Memory::unpack_of_head(Operand operand, llvm::Value* fetched) {
 void Memory::store(Operand operand, const Chunk& chunk, int granule, const Elements& elements) {
   const Dtype dtype = operand_dtype(plan_.spec, operand);
   const int access = access_elements(operand), begin = granule * granule_elements(plan_);
-  llvm::Type* type = element_type(ir_, dtype);
   for (int i = begin; i < begin + granule_elements(plan_); i += access) {
-    llvm::Value* base = ir_.CreateGEP(type, thread_.part[static_cast<std::size_t>(operand)], chunk.offset);
-    llvm::Value* to = ir_.CreateGEP(type, base, ir_.getInt64(static_cast<std::uint64_t>(chunk.more + i)));
+    llvm::Value* to = place(operand, chunk, i);
     llvm::Value* packed = pack_elements(ir_, elements, dtype, i, i + access);
     if (policies_.rows != nullptr)
       store_with_policy(ir_, packed, to, policies_.rows);

@@ -19,12 +19,14 @@ struct Elements {
   // an i32 for each pair.
   std::vector<llvm::Value*> rounded;
   Dtype rounded_dtype = Dtype::f32;
+  // The same values in pairs (i64), where an operation on pairs has made them.
+  std::vector<llvm::Value*> pairs;
 };
 
 // Place of a lane's vector within the part.
 struct Chunk {
-  llvm::Value* offset = nullptr;  // i64, in elements from the start of the part,
-                                  // to which `more` is added
+  llvm::Value* offset = nullptr;  // i64 (null: 0), in elements from the lane's
+                                  // first vector, to which `more` is added
   std::int64_t more = 0;
   // Whether each granule of the vector lies within the part; empty: all do.
   std::vector<llvm::Value*> inside;
@@ -85,6 +87,8 @@ class Memory {
   void store(Operand operand, const Chunk& chunk, int granule, const Elements& elements);
 
  private:
+  // Of an element, whether it lies within the part or not.
+  llvm::Value* place(Operand operand, const Chunk& chunk, int element) const;
   llvm::Value* load_at(Operand operand, llvm::Value* address, int count, Reading reading);
 
   const Plan& plan_;

@@ -76,8 +76,8 @@ void Stage::copy_own(const Thread& thread, const Memory& memory, Operand operand
   };
   const std::int64_t full = plan_.part_elements / shape.chunk_elements();
   repeat(ir_, full, [&](llvm::Value* turn) {
-    llvm::Value* offset = ir_.CreateMul(turn, ir_.getInt64(static_cast<std::uint64_t>(shape.chunk_elements())));
-    copy({.offset = ir_.CreateAdd(thread.lane_offset, offset),
+    copy({.offset = ir_.CreateMul(turn, ir_.getInt64(static_cast<std::uint64_t>(shape.chunk_elements()))),
+          .more = 0,
           .inside = {},
           .first = ir_.CreateTrunc(turn, ir_.getInt32Ty()),
           .more_chunks = 0});

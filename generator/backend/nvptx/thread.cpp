@@ -35,46 +35,55 @@ void split_block(const Plan& plan, llvm::IRBuilder<>& ir, Thread& thread) {
     thread.rank = ir.CreateAnd(block, i32(ir, shape.cluster - 1), "rank");
     lane_of_part = ir.CreateAdd(ir.CreateMul(thread.rank, i32(ir, shape.lanes)), thread.lane, "lane_of_part");
   }
-  llvm::Value* lane_offset = ir.CreateMul(lane_of_part, i32(ir, shape.vector_elements));
-  thread.lane_offset = ir.CreateZExt(lane_offset, ir.getInt64Ty(), "lane_offset");
+  thread.lane_offset = ir.CreateMul(lane_of_part, i32(ir, shape.vector_elements), "lane_offset");
   thread.own_slot = thread.slot = ir.CreateUDiv(thread.index, i32(ir, shape.lanes), "slot");
   if (slots * shape.lanes != shape.block_threads) {
     thread.in_slots = ir.CreateICmpULT(thread.slot, i32(ir, slots), "in_slots");
     thread.slot = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, thread.slot, i32(ir, slots - 1), nullptr, "slot");
   }
   thread.local_group = ir.CreateUDiv(thread.slot, i32(ir, plan.parts_per_group), "local_group");
-  thread.local_row = ir.CreateUDiv(thread.local_group, i32(ir, shape.groups_per_tile), "local_row");
+  thread.local_row =
+      shape.rows_per_tile == 1 ? i32(ir, 0) : ir.CreateUDiv(thread.local_group, i32(ir, shape.groups_per_tile), "local_row");
 }
 
 // The thread's part in its row (i32), given the tile's place in the row.
 llvm::Value* part_of_row(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread, llvm::Value* tile_of_row) {
   const std::int64_t parts_per_tile = plan.gpu().groups_per_tile * plan.parts_per_group;
-  llvm::Value* part = ir.CreateURem(thread.slot, i32(ir, parts_per_tile));
+  llvm::Value* part = plan.gpu().rows_per_tile == 1 ? thread.slot : ir.CreateURem(thread.slot, i32(ir, parts_per_tile));
   return ir.CreateAdd(ir.CreateMul(tile_of_row, i32(ir, parts_per_tile)), part, "part");
 }
 
 // Elements from the operand's row, or from a weight's pointer, to the thread's
-// part.
+// part: i32, a row has at most kMaxWidth.
 llvm::Value* part_offset(const Plan& plan, llvm::IRBuilder<>& ir, Operand operand, llvm::Value* part) {
   if (operand == Operand::gamma && plan.spec.weight == WeightForm::head)
-    return wide(ir, ir.CreateUDiv(part, i32(ir, plan.parts_per_head), "head"));
+    return ir.CreateUDiv(part, i32(ir, plan.parts_per_head), "head");
   if (operand == Operand::gamma && plan.spec.weight == WeightForm::shared) part = ir.CreateURem(part, i32(ir, plan.parts_per_head));
-  return ir.CreateMul(wide(ir, part), i64(ir, plan.part_elements));
+  return ir.CreateMul(part, i32(ir, plan.part_elements));
 }
 
-llvm::Value*& part_address(Thread& thread, Operand operand) { return thread.part[static_cast<std::size_t>(operand)]; }
-
-void find_part(const Plan& plan, llvm::IRBuilder<>& ir, llvm::Function& kernel, Operand operand, llvm::Value* offset,
-               Thread& thread) {
+// `row_start`: elements from the operand's pointer to its row (i64), or null.
+void find_part(const Plan& plan, llvm::IRBuilder<>& ir, llvm::Function& kernel, Operand operand, llvm::Value* row_start,
+               llvm::Value* part, Thread& thread) {
   llvm::Value* pointer = kernel.getArg(static_cast<unsigned>(pointer_index(plan.spec, operand)));
-  part_address(thread, operand) =
-      ir.CreateGEP(element_type(ir, operand_dtype(plan.spec, operand)), pointer, offset, std::string(to_text(operand)) + "_part");
+  llvm::Value* offset = part_offset(plan, ir, operand, part);
+  const auto address = [&](llvm::Value* of_row, const char* suffix) {
+    llvm::Value* index = wide(ir, of_row);
+    if (row_start != nullptr) index = ir.CreateAdd(row_start, index);
+    // In bytes: of an index in elements that is a sum LLVM makes two additions
+    // to the pointer.
+    llvm::Value* bytes = ir.CreateMul(index, i64(ir, size_bytes(operand_dtype(plan.spec, operand))));
+    return ir.CreateGEP(ir.getInt8Ty(), pointer, bytes, to_text(operand) + std::string(suffix));
+  };
+  const auto i = static_cast<std::size_t>(operand);
+  thread.part[i] = address(offset, "_part");
+  thread.lane_part[i] = address(ir.CreateAdd(offset, thread.lane_offset), "_lane");
 }
 
 void find_weights(const Plan& plan, llvm::IRBuilder<>& ir, llvm::Function& kernel, llvm::Value* part, Thread& thread) {
   for (Operand operand : kOperands) {
     if (!has_operand(plan.spec, operand) || is_row_operand(operand)) continue;
-    find_part(plan, ir, kernel, operand, part_offset(plan, ir, operand, part), thread);
+    find_part(plan, ir, kernel, operand, nullptr, part, thread);
   }
 }
 
@@ -108,8 +117,9 @@ void enter_tile(const Plan& plan, llvm::IRBuilder<>& ir, llvm::Function& kernel,
   llvm::Value* rows = argument(pointers + strides);
   llvm::Value* row = ir.CreateAdd(first_row(plan, ir, tile), wide(ir, thread.local_row), "wanted_row");
   thread.stores = ir.CreateICmpULT(row, rows, "stores");
+  // One comparison serves both; the smaller of two numbers would take another.
+  row = ir.CreateSelect(thread.stores, row, ir.CreateSub(rows, i64(ir, 1)), "row");
   if (thread.in_slots != nullptr) thread.stores = ir.CreateAnd(thread.stores, thread.in_slots, "stores");
-  row = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, ir.CreateSub(rows, i64(ir, 1)), nullptr, "row");
 
   llvm::Value* tile_of_row = ir.CreateURem(tile, i32(ir, plan.gpu().tiles_per_row));
   llvm::Value* part = part_of_row(plan, ir, thread, tile_of_row);
@@ -117,7 +127,7 @@ void enter_tile(const Plan& plan, llvm::IRBuilder<>& ir, llvm::Function& kernel,
   for (Operand operand : kOperands) {
     if (!has_operand(plan.spec, operand) || !is_row_operand(operand)) continue;
     llvm::Value* start = ir.CreateMul(row, argument(pointers + stride_index(plan.spec, operand)));
-    find_part(plan, ir, kernel, operand, ir.CreateAdd(start, part_offset(plan, ir, operand, part)), thread);
+    find_part(plan, ir, kernel, operand, start, part, thread);
   }
 }
 

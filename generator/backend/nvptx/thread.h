@@ -18,7 +18,7 @@ namespace headnorm::nvptx {
 struct Thread {
   llvm::Value* index = nullptr;        // i32, in the block
   llvm::Value* lane = nullptr;         // i32
-  llvm::Value* lane_offset = nullptr;  // i64, elements from the start of a part to the lane's first
+  llvm::Value* lane_offset = nullptr;  // i32, elements from the start of a part to the lane's first
                                        // vector: over the cluster's lanes
   llvm::Value* rank = nullptr;         // i32, of the block in its cluster; null without clusters
   llvm::Value* own_slot = nullptr;     // i32, this thread's, also past the last
@@ -29,12 +29,14 @@ struct Thread {
   // Of the tile.
   llvm::Value* stores = nullptr;  // i1
   // Address of the first element of the thread's part in each operand; of the
-  // head's weight for a gamma per head.
-  std::array<llvm::Value*, kOperandCount> part{};
+  // head's weight for a gamma per head. And of the lane's first vector in the
+  // part: a sum of its own, since an assembler adds an index to a pointer in one
+  // instruction, but not an offset to a pointer and an index.
+  std::array<llvm::Value*, kOperandCount> part{}, lane_part{};
 };
 
-// What holds for every tile: all but `stores` and `part`; with one tile per row
-// also `part` of the weights.
+// What holds for every tile: all but `stores`, `part` and `lane_part`; with one
+// tile per row also those of the weights.
 Thread build_thread(const Plan& plan, llvm::IRBuilder<>& ir, llvm::Function& kernel);
 
 // Of a block, and of all: the tile that it begins with (i32), and how many it

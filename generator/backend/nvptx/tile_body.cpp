@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "generator/backend/gpu/plan_terms.h"
 #include "generator/backend/nvptx/loops.h"
+#include "generator/backend/nvptx/pairs.h"
 
 namespace headnorm::nvptx {
 
@@ -60,7 +62,7 @@ llvm::Value* TileBody::argument(ValueId id, std::size_t slot, std::size_t elemen
 Elements TileBody::elements_of(ValueId id, std::size_t slot) const {
   if (at(id).domain == Domain::element) return elements_[slot].at(id);
   const auto count = static_cast<std::size_t>(plan_.gpu().vector_elements);
-  return {std::vector<llvm::Value*>(count, single_[static_cast<std::size_t>(id)]), {}, Dtype::f32};
+  return {std::vector<llvm::Value*>(count, single_[static_cast<std::size_t>(id)]), {}, Dtype::f32, {}};
 }
 
 void TileBody::lower_singles(const Step& step) {
@@ -96,6 +98,13 @@ void TileBody::lower_element(ValueId id, std::size_t slot) {
   const Instruction& instruction = at(id);
   if (instruction.op == Op::round_to) {
     elements_[slot][id] = round_elements(ir_, elements_of(instruction.arguments[0], slot), instruction.dtype);
+    return;
+  }
+  if (gpu::is_packed(plan_, program_, id)) {
+    std::vector<Elements> arguments;
+    for (int i = 0; i < program::argument_count(instruction.op); ++i)
+      arguments.push_back(elements_of(instruction.arguments[static_cast<std::size_t>(i)], slot));
+    elements_[slot][id] = compute_pairs(ir_, instruction.op, arguments);
     return;
   }
   Elements result;
@@ -206,7 +215,7 @@ void TileBody::lower_loop(const Step& step) {
   llvm::Value* next_offset = ir_.CreateAdd(offset, ir_.getInt64(static_cast<std::uint64_t>(batch * plan_.gpu().chunk_elements())));
   round->addIncoming(ir_.getInt64(0), before);
   round->addIncoming(next_round, ir_.GetInsertBlock());
-  offset->addIncoming(thread_.lane_offset, before);
+  offset->addIncoming(ir_.getInt64(0), before);
   offset->addIncoming(next_offset, ir_.GetInsertBlock());
   for (std::size_t i = 0; i < sums_.size(); ++i) partial_sums[i]->addIncoming(sums_[i].second.partial_sum, ir_.GetInsertBlock());
   llvm::BranchInst* again =

@@ -1,0 +1,14 @@
+// What the backends for GPUs read out of a plan in the same words.
+#pragma once
+
+#include "core/plan.h"
+#include "generator/program/program.h"
+
+namespace headnorm::gpu {
+
+// Whether an operation on elements takes two neighbours at a time: a product, a fused one, or a sum. But not the sum of a product:
+// an assembler makes one fused operation of the two if both are of pairs, though they name their rounding. Nor that of two
+// loaded elements of which one is f16: there is a sum that takes it as it is.
+bool is_packed(const Plan& plan, const program::Program& program, program::ValueId id);
+
+}  // namespace headnorm::gpu
