@@ -68,6 +68,8 @@ std::function<Result<std::unique_ptr<CopyReference>>(std::int64_t)> copy_maker(D
 
 class TuneVerb final : public Verb {
  public:
+  TuneVerb() { device_.models = Models::taken; }
+
   void declare(CLI::App& command) override {
     add_text_option(command, "--rows", rows_, "R,R,...", "row counts to tune for (the preset's)");
     device_.declare(command);
@@ -173,7 +175,7 @@ class TuneVerb final : public Verb {
   }
 
   ShapeOptions shape_;
-  DeviceOption device_{.models = Models::taken};
+  DeviceOption device_;
   BackendOption backend_;
   DatabaseOption database_;
   std::optional<std::string> rows_;

@@ -199,7 +199,9 @@ TEST(ExportT4, FailedResultsHaveAWordInPlaceOfATime) {
       ASSERT_EQ(result["measurements"].size(), 1u);
       EXPECT_EQ(result["measurements"][0]["value"].is_number(), correct);
       EXPECT_EQ(result["correctness"].get<double>(), correct ? 1 : 0);
-      if (ktt) EXPECT_EQ(result["times"]["runtimes"].size(), 1u);
+      if (ktt) {
+        EXPECT_EQ(result["times"]["runtimes"].size(), 1u);
+      }
       EXPECT_FALSE(result["configuration"].empty());
       // KTT compares values with those that a program declared, by type as well: numbers are its unsigned integers.
       for (const auto& item : result["configuration"].items())

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <regex>
 #include <set>
 
 #include "cli/presets.h"
@@ -62,6 +63,10 @@ std::uint64_t issued(const emulator::Counters& counters) {
   std::uint64_t sum = 0;
   for (const emulator::Counters::Instructions& kind : counters.instructions) sum += kind.warps;
   return sum;
+}
+
+std::uint64_t of_kind(const emulator::Counters& counters, emulator::Kind kind) {
+  return counters.instructions[static_cast<std::size_t>(kind)].warps;
 }
 
 std::uint64_t moved_bytes(const emulator::Counters& counters) {
@@ -136,6 +141,37 @@ TEST_P(CostCounts, OfPersistentBlocksFollowTheirTiles) {
               kMostBytesError);
     EXPECT_LE(std::abs(error_of(static_cast<double>(issued(*counted)), modelled.warp_instructions)), kMostInstructionsError)
         << issued(*counted) << " counted, " << modelled.warp_instructions << " modelled";
+  }
+}
+
+// Barriers in the text of a kernel, none of them in a loop.
+std::size_t barriers_of(const std::string& ptx) {
+  const std::regex barrier(R"(\tbar(rier\.cluster)?\.)");
+  return static_cast<std::size_t>(std::distance(std::sregex_iterator(ptx.begin(), ptx.end(), barrier), std::sregex_iterator()));
+}
+
+// Peaks are found in a sweep of their own, which meets as that of the sums does: in the warp, the block and the cluster.
+TEST_P(CostCounts, OfSafeRangeHaveAMeetingForThePeaksToo) {
+  const Target target = *parse_target(GetParam());
+  for (const char* spec :
+       {"width=8192,head_size=8192,mode=safe-range", "width=8192,head_size=8192,mode=safe-range,gate=seednorm"}) {
+    for (const char* schedule : {"lanes=32,vector=8", "lanes=256,vector=8", "lanes=128,vector=8,cluster=4"}) {
+      SCOPED_TRACE(std::string(spec) + " " + schedule);
+      const Result<Plan> plan = make_plan(*parse_spec(spec), *parse_schedule(schedule), target);
+      if (!plan.ok()) continue;  // sm_80 has no clusters
+      const bool has_cluster = plan->gpu().cluster > 1;
+      const std::int64_t rows = 2 * plan->gpu().rows_per_tile;
+      const Result<emulator::Counters> counted = run(*plan, rows, 0);
+      ASSERT_TRUE(counted.ok()) << counted.error().message;
+      const TileCounts counts = count_tile(*plan);
+      const double warps = static_cast<double>(grid_blocks(*plan, rows)) * plan->gpu().block_threads / 32;
+      EXPECT_EQ(static_cast<double>(of_kind(*counted, emulator::Kind::shuffle)), warps * counts.tile.shuffle);
+      EXPECT_EQ(static_cast<double>(barriers_of(backend_->compile(*plan)->bytes)), counts.tile.barrier);
+      EXPECT_EQ(counts.waits.cluster_barriers, has_cluster ? 2 : 0);
+      EXPECT_LE(std::abs(error_of(static_cast<double>(issued(*counted)),
+                                  count_launch(*plan, counts, rows, grid_blocks(*plan, rows)).warp_instructions)),
+                kMostInstructionsError);
+    }
   }
 }
 

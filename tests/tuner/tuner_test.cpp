@@ -452,6 +452,7 @@ TEST_F(TunerTest, StopsAtOnceWhileTheWinnerHasItsFewestSamplesTaken) {
   std::set<std::size_t> measured;
   for (int stop = polls - 1; stop >= polls - 8; --stop) {
     database_.records.clear();
+    std::filesystem::remove_all(database_.directory() / "journal");  // else the next one would go on from there
     device_.measured.clear();
     polls_ = 0;
     stop_after_ = stop;
@@ -482,7 +483,7 @@ TEST_F(TunerTest, ACandidateThatIsFoundWrongInItsLastSampleDoesNotWin) {
   EXPECT_NE(to_text(record.schedule), racy);
   EXPECT_EQ(record.time.samples, kFewestSamples);
   EXPECT_EQ(record.candidates.rejected.at("incorrect"), 1);
-  EXPECT_EQ(record.candidates.verified, record.candidates.measured);
+  EXPECT_EQ(record.candidates.measured, right.candidates.measured - 1);
 }
 
 TEST_F(TunerTest, ProgressCountsUpAndNamesTheBest) {

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
 
 #include "runtime/cuda/cuda_device.h"
@@ -209,9 +210,13 @@ class DriverUpdate : public DeviceCodeTest {
  protected:
   static constexpr int kOldDriver = 11080, kNewDriver = 12080;  // PTX 7.8 and 8.7: targets sm_90 and sm_90+ptx80
 
+  // A process opens a driver once by each name, and asks it for its version then.
   std::unique_ptr<Device> device_under(int version) {
     driver_->version = version;
-    return device(kPtxAlone);
+    const std::filesystem::path library = HEADNORM_FAKE_DRIVER, folder = library.parent_path();
+    CudaDriverOptions options = kPtxAlone;
+    options.library = (version == kOldDriver ? folder / "." / library.filename() : folder / "." / "." / library.filename()).string();
+    return device(options);
   }
 
   // What tuning under the driver leaves: a record with its kernel, that for misaligned tensors, and the default.

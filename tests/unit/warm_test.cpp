@@ -281,7 +281,7 @@ TEST_F(Warm, EveryLaunchOfManyThreadsIsServedBeforeWhileAndAfterItIsWarmed) {
   for (std::thread& thread : threads) thread.join();
   ASSERT_TRUE(warmed.ok());
   EXPECT_TRUE(warmed->missing.empty()) << warmed->missing[0].error.message;
-  EXPECT_EQ(launch(runtime, spec_, 700)->served, Served::nearest_rows);
+  EXPECT_EQ(launch(runtime, spec_, 250)->served, Served::nearest_rows);
 }
 
 TEST_F(Warm, LookUpLoadsNothing) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
+#include <vector>
 
 #include "tuner/cost_model/sectors.h"
 
@@ -10,22 +12,25 @@ namespace {
 
 // What the lowering (generator/backend/nvptx) makes of a plan, in PTX instructions; found by counting on the emulator, where the
 // tests count again.
-constexpr double kThreadAddress = 24;      // the thread's place in the block, its first row
-constexpr double kRowOperandAddress = 5;   // the part's place in a tensor
-constexpr double kWeightAddress = 2;       // the same in a weight
-constexpr double kTileOfRowAddress = 4;    // of a tile that is not a whole row
-constexpr double kOddDivision = 4;         // by what is no power of two
-constexpr double kTailAddress = 5;         // of a part whose last chunk reaches past its end
-constexpr double kTailWeight = 3;          // of a weight that is read ahead, past the end as well
-constexpr double kLoopedTail = 2;          // and behind a loop, for each operand
-constexpr double kTurnAddress = 2.7;       // of a loop, each turn
-constexpr double kTurnOperand = 1;         // and for each operand that it goes through
-constexpr double kLoopAddress = 4;         // of the loops of both sweeps
-constexpr double kPersistentAddress = 11;  // of going on to the next tile
-constexpr double kBlockShare = 0.4;        // of the first four, in a persistent grid: not done again for the next tile
-constexpr double kPartialAddress = 4;      // of the sums in shared memory
-constexpr double kLoopedPartial = 4;       // of one partial sum, where a loop adds them
-constexpr double kStatistic = 2;           // arithmetic of a root
+constexpr double kThreadAddress = 16.5;     // the thread's place in the block, its tile's row
+constexpr double kRowOperandAddress = 2.8;  // the lane's place in a tensor
+constexpr double kWeightAddress = 0.5;      // the same in a weight
+constexpr double kSpareThreads = 2.8;       // of a block with threads past its last part
+constexpr double kRowOfTile = 3;            // of a tile of several rows
+constexpr double kOddDivision = 3;          // of them by what is no power of two
+constexpr double kTileOfRowAddress = 6;     // of a tile that is not a whole row
+constexpr double kTailAddress = 10.5;       // of a part whose last chunk reaches past its end
+constexpr double kTailWeight = 1.4;         // of a weight that is read ahead, past the end as well
+constexpr double kTurnAddress = 2.2;        // of a loop, each turn
+constexpr double kTurnOperand = 1.4;        // and for each operand that it goes through
+constexpr double kLoopAddress = 8;          // of the loops of both sweeps
+constexpr double kPersistentAddress = 7.5;  // of going on to the next tile
+constexpr double kPersistentRow = 4;        // and of its several rows
+constexpr double kBlockShare = 0.6;    // of what a thread finds out first, in a persistent grid: not done again for the next tile
+constexpr double kPartialAddress = 6;  // of the sums in shared memory
+constexpr double kLoopedPartial = 4;   // of one partial sum, where a loop adds them
+constexpr double kClusterBarrier = 4;  // arriving and waiting, before blocks write to one another and after
+constexpr double kStatistic = 2;       // arithmetic of a root
 
 // Arithmetic of sigma, and its longest chain.
 double gate_arithmetic(Sigma sigma) {
@@ -170,39 +175,41 @@ void add_reduction(const GpuReduction& reduction, TileCounts& counts) {
   counts.tile.address += kPartialAddress + (reduction.unrolled() ? 0 : kLoopedPartial * reduction.partials);
 }
 
+// The reductions of a sweep, which meet together.
+void count_meeting(const Plan& plan, std::span<const GpuReduction* const> reductions, TileCounts& counts) {
+  Waits& waits = counts.waits;
+  int most_partials = 1, most_steps = 0;
+  for (const GpuReduction* reduction : reductions) {
+    add_reduction(*reduction, counts);
+    most_partials = std::max(most_partials, reduction->partials);
+    most_steps = std::max(most_steps, std::countr_zero(static_cast<unsigned>(reduction->shuffle_lanes)));
+  }
+  waits.shuffles += most_steps;
+  if (most_partials > 1) {
+    const int barriers = is_persistent(plan) ? 2 : 1;
+    waits.barriers += barriers;
+    waits.shared_rounds += 2;
+    waits.scalar_steps += most_partials;  // added in order
+    counts.tile.barrier += barriers;
+  }
+  if (const int cluster = plan.gpu().cluster; cluster > 1) {
+    const auto sums = static_cast<double>(reductions.size());
+    ++waits.cluster_barriers;
+    counts.tile.shared += sums * (1 + cluster);
+    counts.tile.arithmetic += sums * (cluster - 1);
+    counts.tile.barrier += kClusterBarrier;
+  }
+}
+
 void count_reductions(const Plan& plan, TileCounts& counts) {
   const KernelSpec& spec = plan.spec;
-  const GpuReduction& head = reduction_over(plan, plan.parts_per_head);
-  add_reduction(head, counts);
-  counts.tile.arithmetic += kStatistic;
-  int most_partials = head.partials, steps = std::countr_zero(static_cast<unsigned>(head.shuffle_lanes));
-  if (spec.has_gate()) {
-    const GpuReduction& seed = reduction_over(plan, plan.parts_per_seed);
-    add_reduction(seed, counts);
-    counts.tile.arithmetic += gate_arithmetic(spec.sigma);
-    most_partials = std::max(most_partials, seed.partials);
-    steps = std::max(steps, std::countr_zero(static_cast<unsigned>(seed.shuffle_lanes)));
-  }
-  Waits& waits = counts.waits;
-  waits.shuffles = steps;
-  waits.scalar_steps = 4 + (spec.has_gate() ? static_cast<int>(gate_arithmetic(spec.sigma)) : 0);
-  if (most_partials > 1) {
-    waits.barriers = is_persistent(plan) ? 2 : 1;
-    waits.shared_rounds = 2;
-    waits.scalar_steps += most_partials;  // added in order
-    counts.tile.barrier += waits.barriers;
-  }
-  if (plan.gpu().cluster > 1) {
-    waits.cluster_barriers = 1;
-    counts.tile.shared += 1 + plan.gpu().cluster;
-    counts.tile.barrier += 2;
-  }
-  if (spec.mode == Mode::safe_range) {  // the peak, likewise
-    add_reduction(head, counts);
-    waits.shuffles *= 2;
-    waits.barriers *= 2;
-    counts.tile.barrier *= 2;
-  }
+  std::vector<const GpuReduction*> reductions = {&reduction_over(plan, plan.parts_per_head)};
+  if (spec.has_gate()) reductions.push_back(&reduction_over(plan, plan.parts_per_seed));
+  const double gate = spec.has_gate() ? gate_arithmetic(spec.sigma) : 0;
+  counts.tile.arithmetic += kStatistic + gate;
+  counts.waits.scalar_steps = 4 + static_cast<int>(gate);
+  count_meeting(plan, reductions, counts);
+  if (spec.mode == Mode::safe_range) count_meeting(plan, reductions, counts);  // of the peaks
 }
 
 double accesses_of_chunk(const Plan& plan, Operand operand) {
@@ -261,22 +268,30 @@ int weights_by_element(const Plan& plan) {
   return count;
 }
 
-void count_address(const Plan& plan, TileCounts& counts) {
+// Of finding the thread's place in the block and in the tensors.
+double start_address(const Plan& plan) {
+  const GpuPlan& shape = plan.gpu();
   const int rows = plan.spec.has_residual() ? 4 : 2;
-  const double start = kThreadAddress + kRowOperandAddress * rows + kWeightAddress * weights_by_element(plan);
+  double count = kThreadAddress + kRowOperandAddress * rows + kWeightAddress * weights_by_element(plan);
+  if (shape.tiles_per_row > 1) count += kTileOfRowAddress;
+  if (shape.groups_per_block() * plan.parts_per_group * shape.lanes < shape.block_threads) count += kSpareThreads;
+  if (shape.rows_per_tile == 1) return count;
+  const bool is_odd = !std::has_single_bit(static_cast<std::uint64_t>(shape.groups_per_tile));
+  return count + kRowOfTile + (is_odd ? kOddDivision : 0);
+}
+
+void count_address(const Plan& plan, TileCounts& counts) {
+  const GpuPlan& shape = plan.gpu();
+  const double start = start_address(plan);
   const double for_block = is_persistent(plan) ? kBlockShare * start : 0;
   counts.block.address += for_block;
   counts.tile.address += start - for_block;
-  if (plan.gpu().tiles_per_row == 1) counts.tile.address -= kTileOfRowAddress;
-  for (const std::int64_t divisor : {std::int64_t{plan.gpu().groups_per_tile}, plan.gpu().tiles_per_row}) {
-    if (!std::has_single_bit(static_cast<std::uint64_t>(divisor))) counts.tile.address += kOddDivision;
-  }
-  if (is_persistent(plan)) counts.tile.address += kPersistentAddress;
-  if (!plan.gpu().exact) counts.tile.address += kTailAddress + (is_looped(plan) ? kLoopedTail * looped_operands(plan) : 0);
-  if (!plan.gpu().exact && plan.gpu_schedule().weights == WeightLoad::before)
+  if (is_persistent(plan)) counts.tile.address += kPersistentAddress + (shape.rows_per_tile > 1 ? kPersistentRow : 0);
+  if (!shape.exact) counts.tile.address += kTailAddress;
+  if (!shape.exact && plan.gpu_schedule().weights == WeightLoad::before)
     counts.tile.address += kTailWeight * weights_by_element(plan);
   // Where the only chunk is one that reaches past the end, a warp past the end has nothing to do with the outputs.
-  if (plan.gpu().chunks == 1) {
+  if (shape.chunks == 1) {
     const double skipped = (1 - written_chunks(plan)) * (kRowOperandAddress + 2);
     counts.tile.address -= skipped * (plan.spec.has_residual() ? 2 : 1);
   }
@@ -332,8 +347,8 @@ LaunchCounts count_launch(const Plan& plan, const TileCounts& counts, std::int64
   launch.tiles = tile_count(plan, rows);
   launch.blocks = blocks;
   const double warps = plan.gpu().block_threads / 32.0;
-  launch.warp_instructions =
-      warps * (static_cast<double>(launch.tiles) * counts.tile.total() + static_cast<double>(launch.blocks) * counts.block.total());
+  const auto turns = static_cast<double>(launch.tiles * plan.gpu().cluster);  // of blocks, a tile each
+  launch.warp_instructions = warps * (turns * counts.tile.total() + static_cast<double>(launch.blocks) * counts.block.total());
   const std::int64_t moved =
       launch.tiles * counts.tile_sectors.total() + launch.blocks / plan.gpu().cluster * counts.block_sectors.total();
   // Rows that a last tile has too many of are read again and not written.
