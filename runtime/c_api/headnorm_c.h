@@ -257,9 +257,9 @@ static inline headnorm_warm_report headnorm_warm_report_init(void) {
 }
 
 /* Loads every kernel of the table for this device. Afterwards look-ups are answered by the warmed tables as they are now, and with
- * HEADNORM_JIT_FORBIDDEN nothing is compiled or read any more. `expected_digest` and `report` may be null. If a kernel is missing,
- * all others are loaded and serve, the report is filled, and the result is HEADNORM_ERROR_ENVIRONMENT. If the digest is not the
- * expected one nothing is loaded. */
+ * HEADNORM_JIT_FORBIDDEN nothing is compiled or read any more; launches meanwhile are served as before. `expected_digest` and
+ * `report` may be null. If a kernel is missing, all others are loaded and serve, the report is filled, and the result is
+ * HEADNORM_ERROR_ENVIRONMENT. If the digest is not the expected one nothing is loaded. */
 HEADNORM_API headnorm_status headnorm_runtime_warm(headnorm_runtime* runtime, headnorm_database* table, const char* expected_digest,
                                                    headnorm_warm_report* report);
 

@@ -215,7 +215,8 @@ class DriverUpdate : public DeviceCodeTest {
     driver_->version = version;
     const std::filesystem::path library = HEADNORM_FAKE_DRIVER, folder = library.parent_path();
     CudaDriverOptions options = kPtxAlone;
-    options.library = (version == kOldDriver ? folder / "." / library.filename() : folder / "." / "." / library.filename()).string();
+    options.library =
+        (version == kOldDriver ? folder / "." / library.filename() : folder / "." / "." / library.filename()).string();
     return device(options);
   }
 
