@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -105,7 +104,7 @@ Result<int> parse_threads(const std::optional<std::string>& text) {
 }
 
 void DeviceOption::declare(CLI::App& command) {
-  command.add_option("--device", device, "host, cuda:N, emulator or emulator:MODEL; tune also: model:NAME")->type_name("DEVICE");
+  add_text_option(command, "--device", device, "DEVICE", "host, cuda:N, emulator or emulator:MODEL; tune also: model:NAME");
   add_text_option(command, "--threads", threads, "N", "threads of the host device (one per core)");
 }
 

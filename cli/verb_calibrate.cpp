@@ -1,8 +1,6 @@
 // calibrate: fits a cost model to measured times, and says how well it then ranks schedules.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/calibration_input.h"
 #include "cli/database_option.h"
 #include "cli/device_models.h"
