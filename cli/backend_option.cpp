@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/suggest.h"
 #include "cli/text_option.h"
 #include "generator/generator.h"

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/text_option.h"
 #include "runtime/database/layered_database.h"
 

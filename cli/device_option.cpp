@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -107,10 +106,8 @@ Result<int> parse_threads(const std::optional<std::string>& text) {
 
 void DeviceOption::declare(CLI::App& command) {
   const bool takes_models = models == Models::taken;
-  command
-      .add_option("--device", device,
-                  takes_models ? "host, cuda:N, emulator:MODEL or model:NAME" : "host, cuda:N, emulator or emulator:MODEL")
-      ->type_name(takes_models ? "DEVICE|MODEL" : "DEVICE");
+  add_text_option(command, "--device", device, takes_models ? "DEVICE|MODEL" : "DEVICE",
+                  takes_models ? "host, cuda:N, emulator:MODEL or model:NAME" : "host, cuda:N, emulator or emulator:MODEL");
   add_text_option(command, "--threads", threads, "N", "threads of the host device (one per core)");
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <set>
 
@@ -63,8 +62,8 @@ Result<std::set<Evidence>> read_evidence(const std::string& text) {
 
 void SelectionOptions::declare(CLI::App& command) {
   add_text_option(command, "--device", device, "DEVICE|MODEL", "only records of this device: its id, kind or name (all)");
-  command.add_option("--evidence", evidence, "measured, predicted or emulated, or several with commas (measured)")
-      ->type_name("measured|predicted|emulated");
+  add_text_option(command, "--evidence", evidence, "measured|predicted|emulated",
+                  "measured, predicted or emulated, or several with commas (measured)");
   shape.declare(command);
 }
 

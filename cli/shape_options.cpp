@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/text_option.h"
@@ -220,9 +219,9 @@ Result<void> apply_rounding(const ShapeOptions& options, KernelSpec& spec) {
 }  // namespace
 
 void ShapeOptions::declare(CLI::App& command) {
-  for (const OptionRow& row : kOptionRows) add_text_option(command, row.name, this->*row.value, row.type, row.help)->group("Shape");
+  for (const OptionRow& row : kOptionRows) add_text_option(command, row.name, this->*row.value, row.type, row.help, "Shape");
   // Accepted, and refused with the reason; not shown in the help.
-  for (std::size_t i = 0; i < kLaterOptions.size(); ++i) add_text_option(command, kLaterOptions[i], later[i], "", "")->group("");
+  for (std::size_t i = 0; i < kLaterOptions.size(); ++i) add_text_option(command, kLaterOptions[i], later[i], "", "", "");
 }
 
 Result<Shape> make_shape(const ShapeOptions& options) {
@@ -261,8 +260,7 @@ Result<std::vector<std::int64_t>> parse_rows(const std::string& text) {
 }
 
 void PlanOptions::declare(CLI::App& command) {
-  command.add_option("--target", target, target_choices() + " (host); a GPU also with a PTX version: sm_90+ptx86")
-      ->type_name("TARGET");
+  add_text_option(command, "--target", target, "TARGET", target_choices() + " (host); a GPU also with a PTX version: sm_90+ptx86");
   add_text_option(command, "--schedule", schedule, "TEXT", "canonical text of a schedule (a default that needs no tuning)");
 }
 

@@ -1,7 +1,6 @@
 // calibrate: fits a cost model to measured times, and says how well it then ranks schedules.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/calibration_input.h"

@@ -1,10 +1,9 @@
 // completion: the script by which a shell completes headnorm's command lines.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/completion.h"
 #include "cli/suggest.h"
+#include "cli/text_option.h"
 #include "cli/verb.h"
 
 namespace headnorm::cli {
@@ -18,9 +17,7 @@ constexpr Shell kShells[] = {{"bash", bash_completion}, {"zsh", zsh_completion},
 
 class CompletionVerb final : public Verb {
  public:
-  void declare(CLI::App& command) override {
-    command.add_option("shell", shell_, "the shell to write for")->type_name("bash|zsh|fish");
-  }
+  void declare(CLI::App& command) override { add_text_option(command, "shell", shell_, "bash|zsh|fish", "the shell to write for"); }
 
   Result<Report> run(const Context&) override {
     std::vector<std::string> names;

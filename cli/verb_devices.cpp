@@ -1,7 +1,6 @@
 // devices: what headnorm can run on here.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <vector>
 
 #include "cli/device_option.h"

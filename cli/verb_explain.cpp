@@ -1,8 +1,6 @@
 // explain: the canonical texts of a kernel, the numbers of its plan, its bytes and operations, and its time at best.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/assembler.h"
 #include "cli/counters.h"
 #include "cli/database_option.h"
@@ -154,7 +152,7 @@ class ExplainVerb final : public Verb {
     add_text_option(command, "--device", device_, "MODEL|host",
                     "a model ('model:h200'), host or cuda:N (the models); emulator:MODEL: to count on");
     add_text_option(command, "--threads", threads_, "N", "threads of the host's copy (one per core)");
-    command.add_flag("--counters", counters_, "run a launch on an emulated GPU, and count");
+    add_flag(command, "--counters", counters_, "run a launch on an emulated GPU, and count");
     database_.declare(command);
     shape_.declare(command);
   }

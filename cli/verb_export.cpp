@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -76,7 +75,7 @@ class ExportVerb final : public Verb {
   void declare(CLI::App& command) override {
     add_text_option(command, "--format", format_, fmt::format("{}", fmt::join(format_names(), "|")), "which format");
     add_text_option(command, "-o,--output", output_, "FILE", "the file, or a directory where the format has several files");
-    command.add_flag("--gzip", gzip_, "compressed, for formats t4 and t4-ktt");
+    add_flag(command, "--gzip", gzip_, "compressed, for formats t4 and t4-ktt");
     database_.declare(command);
     selection_.declare(command);
   }

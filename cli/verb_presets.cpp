@@ -1,11 +1,11 @@
 // presets: the shapes that --preset knows.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/presets.h"
 #include "cli/table.h"
+#include "cli/text_option.h"
 #include "cli/verb.h"
 
 namespace headnorm::cli {
@@ -39,7 +39,7 @@ Json preset_json(const Preset& preset) {
 class PresetsVerb final : public Verb {
  public:
   void declare(CLI::App& command) override {
-    command.add_option("name", text_, "only presets whose name contains this")->type_name("PRESET");
+    add_text_option(command, "name", text_, "PRESET", "only presets whose name contains this");
   }
 
   Result<Report> run(const Context&) override {

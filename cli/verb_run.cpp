@@ -1,7 +1,6 @@
 // run: the kernel that the database serves, on arrays of .npy and .safetensors files.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <vector>
@@ -36,7 +35,7 @@ class RunVerb final : public Verb {
     device_.declare(command);
     backend_.declare(command);
     database_.declare(command);
-    command.add_flag("--no-jit", no_jit_, "never compile: a kernel that is not stored is an error");
+    add_flag(command, "--no-jit", no_jit_, "never compile: a kernel that is not stored is an error");
     shape_.declare(command);
   }
 

@@ -1,7 +1,6 @@
 // tune: searches, verifies and measures schedules of a shape, and stores the best.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 
 #include "cli/assembler.h"
@@ -75,11 +74,11 @@ class TuneVerb final : public Verb {
     device_.declare(command);
     backend_.declare(command);
     database_.declare(command);
-    command.add_option("--search", search_, "every plan, or plans drawn at random (exhaustive)")->type_name("exhaustive|random");
-    command.add_option("--budget", budget_, "time for all row counts together (60s)")->type_name("TIME");
-    command.add_option("--seed", seed_, "of the data and of the order of candidates (1)")->type_name("N");
-    command.add_option("--policy", policy_, "caches between launches (cold)")->type_name("cold|warm");
-    command.add_flag("--retune", retune_, "also what was measured before");
+    add_text_option(command, "--search", search_, "exhaustive|random", "every plan, or plans drawn at random (exhaustive)");
+    add_text_option(command, "--budget", budget_, "TIME", "time for all row counts together (60s)");
+    add_text_option(command, "--seed", seed_, "N", "of the data and of the order of candidates (1)");
+    add_text_option(command, "--policy", policy_, "cold|warm", "caches between launches (cold)");
+    add_flag(command, "--retune", retune_, "also what was measured before");
     shape_.declare(command);
   }
 

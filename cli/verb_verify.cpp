@@ -1,7 +1,6 @@
 // verify: kernels of many shapes, options and schedules against double precision, element by element.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <map>
 #include <set>
@@ -116,10 +115,10 @@ std::string failure_text(const KernelSpec& spec, const Failure& failure) {
 class VerifyVerb final : public Verb {
  public:
   void declare(CLI::App& command) override {
-    command.add_option("--grid", grid_, "of schedules; without a shape: of shapes and options too (standard)")
-        ->type_name("standard|full");
+    add_text_option(command, "--grid", grid_, "standard|full",
+                    "of schedules; without a shape: of shapes and options too (standard)");
     add_text_option(command, "--rows", rows_, "R,R,...", "row counts (1,7)");
-    command.add_option("--seed", seed_, "of the random data (1)")->type_name("N");
+    add_text_option(command, "--seed", seed_, "N", "of the random data (1)");
     add_text_option(command, "--schedule", schedule_, "TEXT", "this schedule alone");
     device_.declare(command);
     backend_.declare(command);

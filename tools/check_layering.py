@@ -16,6 +16,7 @@ EVERYTHING = "*"
 
 # directory (the longest that matches a file counts) -> directories it may include, each with all below it
 INSIDE = {
+    "cmake": [],
     "core": [],
     "emulator": [],
     "generator/program": ["core"],

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -27,7 +28,7 @@ TEST_P(GoldenCuda, IsAsCommitted) {
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const auto text = render_cuda(*plan);
   ASSERT_TRUE(text.ok()) << text.error().message;
-  const std::string path = std::string(HEADNORM_GOLDEN_DIR) + "/" + golden.file;
+  const std::filesystem::path path = std::filesystem::path(HEADNORM_GOLDEN_DIR) / golden.file;
   if (std::getenv("HEADNORM_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << *text;
   std::ostringstream committed;
   committed << std::ifstream(path).rdbuf();

@@ -24,10 +24,15 @@ foreach(file IN LISTS package_files)
   endforeach()
 endforeach()
 
-# Each header can be included alone, and finds all that it includes among those installed.
+# Each header can be included alone, and finds all that it includes among those installed. Those of a runtime-only package are some of
+# the whole one's: that each can be alone is seen there, and one file has them all here.
 file(GLOB_RECURSE headers RELATIVE ${PREFIX}/include ${PREFIX}/include/*.h)
-foreach(header IN LISTS headers)
-  file(WRITE ${WORK}/header.cpp "#include <${header}>\n")
+list(TRANSFORM headers REPLACE "(.+)" "#include <\\1>\n" OUTPUT_VARIABLE includes)
+if(NOT GENERATOR)
+  string(CONCAT includes ${includes})
+endif()
+foreach(include IN LISTS includes)
+  file(WRITE ${WORK}/header.cpp "${include}")
   run(${CXX} -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Werror -I ${PREFIX}/include ${WORK}/header.cpp)
 endforeach()
 

@@ -11,6 +11,15 @@
 #include "generator/backend/nvptx/header.h"
 #include "generator/backend/nvptx/lower.h"
 #include "generator/backend/nvptx/target_check.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
 
 namespace headnorm::llvm_backend {
 namespace {

@@ -1,0 +1,1 @@
+#include "tests/support/precompiled.h"  // a precompiled header belongs to a target, and a target has a source
