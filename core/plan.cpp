@@ -309,8 +309,12 @@ Schedule unaligned_schedule(const Plan& plan) {
   gpu->access_bytes = 2;
   gpu->staging = Staging::none;  // whose copies ask for alignment
   gpu->stages = 0;
+  const auto is_legal = [&] { return make_plan(plan.spec, schedule, plan.target).ok(); };
+  // What is loaded by narrow accesses takes more registers.
+  if (gpu->weights == WeightLoad::before && !is_legal()) gpu->weights = WeightLoad::after;
+  if (gpu->unroll > 1 && !is_legal()) gpu->unroll = 1;
   // What a stage holds as it stands in memory may take more as u of every thread.
-  if (gpu->residency == Residency::shared && !make_plan(plan.spec, schedule, plan.target).ok()) gpu->residency = Residency::reload;
+  if (gpu->residency == Residency::shared && !is_legal()) gpu->residency = Residency::reload;
   return schedule;
 }
 

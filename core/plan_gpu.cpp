@@ -130,14 +130,32 @@ std::int64_t choose_unroll(const Plan& plan, const GpuPlan& shape, const GpuSche
                       : std::min(wanted, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most))));
 }
 
-// Registers that weights read ahead stay in, as they stand in memory.
+// Registers that `elements` of an operand take as they stand in memory: an access narrower than a register has one of its own.
+std::int64_t loaded_registers(const Plan& plan, const GpuPlan& shape, Operand operand, std::int64_t elements) {
+  if (!has_operand(plan.spec, operand)) return 0;
+  if (operand == Operand::gamma && plan.spec.weight == WeightForm::head) return 0;
+  const std::int64_t access = plan_rules::access_of(plan, shape, operand),
+                     bytes = elements * size_bytes(operand_dtype(plan.spec, operand));
+  return (bytes + access - 1) / access * std::max<std::int64_t>(access / 4, 1);
+}
+
+// Registers that weights read ahead stay in.
 std::int64_t weight_registers(const Plan& plan, const GpuPlan& shape) {
   if (plan.gpu_schedule().weights == WeightLoad::after) return 0;
-  int bytes = weight_bytes(plan.spec, Operand::gamma) + weight_bytes(plan.spec, Operand::alpha);
+  const auto of = [&](Operand operand) { return loaded_registers(plan, shape, operand, shape.chunks * shape.vector_elements); };
   // In mode safe-range beta is read in a sweep after the first, too.
-  if (shape.weights_stay || plan.spec.mode == Mode::safe_range) bytes += weight_bytes(plan.spec, Operand::beta);
-  return (shape.chunks * shape.vector_elements * bytes + 3) / 4;
+  const bool has_beta = shape.weights_stay || plan.spec.mode == Mode::safe_range;
+  return of(Operand::gamma) + of(Operand::alpha) + (has_beta ? of(Operand::beta) : 0);
 }
+
+// Registers that u stays in once more, rounded to 16 bits as residual_out is stored.
+std::int64_t rounded_registers(const Plan& plan, const GpuPlan& shape) {
+  const KernelSpec& spec = plan.spec;
+  if (!spec.has_residual() || spec.norm_input != NormInput::rounded || size_bytes(spec.residual_dtype) != 2) return 0;
+  return shape.chunks * shape.vector_elements / std::min(shape.vector_elements, 2);
+}
+
+std::int64_t most_registers(std::int64_t block_threads) { return std::min(kMaxRegisters, kRegisterFile / block_threads / 8 * 8); }
 
 // Registers of a lane for what it keeps.
 std::int64_t room_for_kept(const KernelSpec& spec, std::int64_t block_threads, const GpuSchedule& s) {
@@ -145,23 +163,40 @@ std::int64_t room_for_kept(const KernelSpec& spec, std::int64_t block_threads, c
   if (spec.has_residual() && spec.has_gate()) work += kMoreWorkRegisters;
   if (s.cluster > 1) work += kMoreWorkRegisters;
   if (s.staging != Staging::none) work += kMoreWorkRegisters;
-  const std::int64_t per_thread = std::min(kMaxRegisters, kRegisterFile / block_threads / 8 * 8);
-  return std::min(kMaxKeptRegisters, per_thread - work);
+  return std::min(kMaxKeptRegisters, most_registers(block_threads) - work);
 }
 
 Result<void> check_registers(const Plan& plan, const GpuPlan& shape) {
   const std::int64_t u = kept_values(plan.spec) * shape.chunks * shape.vector_elements, weights = weight_registers(plan, shape);
   const std::int64_t room = room_for_kept(plan.spec, shape.block_threads, plan.gpu_schedule());
-  if (u + weights <= room) return {};
+  // A rounded u that does not fit besides is rounded again, but weights that were read ahead are not read again.
+  const std::int64_t kept = u + (weights > 0 ? rounded_registers(plan, shape) : 0);
+  if (kept + weights <= room) return {};
   if (u <= room)
     return illegal("weights", "before",
-                   fmt::format("a lane would keep {} elements and {} registers of weights, at most {} fit with {} threads in a "
-                               "block; use more lanes, a smaller block or weights=after",
-                               u, weights, room, shape.block_threads));
+                   fmt::format("a lane would keep {} registers of u and {} of weights, at most {} fit with {} threads in a "
+                               "block; use more lanes, a wider access, a smaller block or weights=after",
+                               kept, weights, room, shape.block_threads));
   return illegal("residency", "registers",
                  fmt::format("a lane would keep {} elements, at most {} fit with {} threads in a block; use more lanes, a smaller "
                              "block, residency=shared or residency=reload",
                              u, room, shape.block_threads));
+}
+
+// What a lane loads before it computes, in either sweep, has to be in registers at one time.
+Result<void> check_batch(const Plan& plan, const GpuPlan& shape) {
+  const auto of = [&](Operand operand) {
+    return loaded_registers(plan, shape, operand, std::int64_t{shape.unroll} * shape.vector_elements);
+  };
+  const std::int64_t rows = of(Operand::x) + of(Operand::residual), last = of(Operand::gamma) + of(Operand::alpha);
+  const bool reads_again = plan.gpu_schedule().residency == Residency::reload;
+  const std::int64_t loaded = std::max(rows + of(Operand::beta), last + (reads_again ? rows : 0));
+  const std::int64_t most = most_registers(shape.block_threads);
+  if (loaded <= most) return {};
+  return illegal("unroll", fmt::to_string(shape.unroll),
+                 fmt::format("a lane would load {} registers before it computes, and has {} with {} threads in a block; use less "
+                             "unroll or vector, or a smaller block",
+                             loaded, most, shape.block_threads));
 }
 
 std::int64_t kept_in_shared(const GpuPlan& shape) {
@@ -297,6 +332,7 @@ Result<void> plan_rules::plan_gpu(Plan& plan) {
   HEADNORM_CHECK(plan_staging(plan, s, shape));
   plan.schedule = s;
   if (s.residency == Residency::registers) HEADNORM_CHECK(check_registers(plan, shape));
+  HEADNORM_CHECK(check_batch(plan, shape));
   if (s.residency == Residency::shared && s.staging == Staging::none) {
     shape.kept_bytes = u_bytes(plan.spec);
     HEADNORM_CHECK(check_shared(plan, shape));

@@ -194,7 +194,9 @@ TEST(GpuPlan, RefusesWithTheRule) {
       {"lanes=8,unroll=17", "sm_90", "unroll=17", ""},
       {"lanes=32,access=12", "sm_90", "access=12", ""},
       {"lanes=1,groups=1,rows=32", "sm_90", "residency=registers: a lane would keep 256 elements", "docs/schedules.md"},
-      {"lanes=2,groups=16,rows=1,weights=before", "sm_90", "weights=before: a lane would keep 128 elements and 64", ""},
+      {"lanes=2,groups=16,rows=1,weights=before", "sm_90", "weights=before: a lane would keep 128 registers of u and 64", ""},
+      {"lanes=4,vector=1,groups=16,rows=8,weights=before,access=2", "sm_80", "64 registers of u and 64 of weights, at most 96", ""},
+      {"lanes=1,groups=16,rows=64,residency=reload,unroll=16", "sm_80", "unroll=16: a lane would load 128 registers", ""},
       {"lanes=4,groups=16,rows=16", "sm_90", "at most 32 fit with 1024 threads", "docs/schedules.md"},
       {"lanes=16,vector=16,access=32", "sm_90", "access=32: an access of sm_90 is at most 16 bytes", "+ptx88"},
       {"lanes=16,vector=16,access=32", "sm_90+ptx90", "access=32: an access of sm_90+ptx90", "sm_100"},
@@ -209,6 +211,16 @@ TEST(GpuPlan, RefusesWithTheRule) {
     EXPECT_NE(plan.error().message.find(c.message), std::string::npos) << plan.error().message;
     EXPECT_NE(plan.error().remedy.find(c.remedy), std::string::npos) << plan.error().remedy;
   }
+}
+
+// Narrow accesses take a register for each element.
+TEST(GpuPlan, TheUnalignedTwinOfAFullThreadReadsItsWeightsLater) {
+  const auto plan = plan_of("width=4096,head_size=256", "lanes=4,vector=8,groups=16,rows=8,weights=before");
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto twin = make_plan(plan->spec, unaligned_schedule(*plan), plan->target);
+  ASSERT_TRUE(twin.ok()) << twin.error().message;
+  EXPECT_EQ(twin->gpu_schedule().weights, WeightLoad::after);
+  EXPECT_EQ(twin->gpu().chunks, plan->gpu().chunks);
 }
 
 TEST(GpuPlan, ClustersShareAPart) {

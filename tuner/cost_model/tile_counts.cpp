@@ -75,13 +75,20 @@ bool adds_in_f16(const KernelSpec& spec) {
 
 // Instructions of one element of a lane.
 struct PerElement {
-  double arithmetic = 0, conversion = 0;
+  double arithmetic = 0, conversion = 0, pairing = 0;
   PerElement& operator+=(const PerElement& other) {
     arithmetic += other.arithmetic;
     conversion += other.conversion;
+    pairing += other.pairing;
     return *this;
   }
 };
+
+// What changes where `operations` take two elements at a time: `joints` values are joined to pairs or taken apart for them.
+PerElement in_pairs(const Plan& plan, int operations, int joints) {
+  if (!plan.gpu().packed) return {};
+  return {-0.5 * operations, 0, 0.5 * joints};
+}
 
 PerElement load(const Plan& plan, Operand operand) { return {0, unpack(operand_dtype(plan.spec, operand)) + split(plan, operand)}; }
 
@@ -94,6 +101,8 @@ PerElement input(const Plan& plan) {
   if (!spec.has_residual()) return count;
   count += load(plan, Operand::residual);
   count.arithmetic += 1;
+  const bool has_f16 = spec.x_dtype == Dtype::f16 || spec.residual_dtype == Dtype::f16;
+  if (!has_f16 && spec.residual_scale == 1) count += in_pairs(plan, 1, 3);
   if (spec.norm_input == NormInput::rounded) count.conversion += round_trip(plan, spec.residual_dtype);
   return count;
 }
@@ -112,6 +121,23 @@ PerElement first_sweep(const Plan& plan) {
   return count;
 }
 
+// Of the last sweep: u, and n where it is rounded, are joined unless they are a sum of pairs; y is taken apart.
+PerElement last_pairs(const Plan& plan) {
+  const KernelSpec& spec = plan.spec;
+  const bool is_sum = spec.has_residual() && spec.norm_input == NormInput::unrounded && !is_looped(plan);
+  int operations = 1, joints = (is_sum ? 0 : 1) + (spec.rounding == Rounding::llama ? 2 : 0) + 1;
+  if (spec.has_gamma() || spec.has_gate()) ++operations;
+  if (spec.has_gamma() && spec.weight != WeightForm::head) {
+    ++joints;
+    if (spec.weight_offset != 0) ++operations;
+  }
+  if (spec.has_gate()) {
+    ++operations;
+    ++joints;
+  }
+  return in_pairs(plan, operations, joints);
+}
+
 // From u to y, u being at hand.
 PerElement last_sweep(const Plan& plan) {
   const KernelSpec& spec = plan.spec;
@@ -124,10 +150,11 @@ PerElement last_sweep(const Plan& plan) {
   if (spec.has_gate()) {
     count += load(plan, Operand::alpha);
     count.arithmetic += 1;
-    if (takes_f16(plan)) count.conversion -= 1;
+    if (takes_f16(plan) && !plan.gpu().packed) count.conversion -= 1;
   }
   if (spec.rounding == Rounding::llama) count.conversion += round_trip(plan, spec.x_dtype);
   if (spec.has_residual() && spec.norm_input == NormInput::unrounded) count.conversion += pack(plan, spec.residual_dtype);
+  count += last_pairs(plan);
   return count;
 }
 
@@ -333,6 +360,7 @@ TileCounts count_tile(const Plan& plan) {
   const double read = static_cast<double>(plan.gpu().chunks) * vector, written = written_chunks(plan) * vector;
   counts.tile.arithmetic = read * first.arithmetic + written * last.arithmetic;
   counts.tile.conversion = read * first.conversion + written * last.conversion + weight_halves(plan);
+  counts.tile.pairing = read * first.pairing + written * last.pairing;
   count_reductions(plan, counts);
   count_memory(plan, counts);
   count_address(plan, counts);
@@ -349,6 +377,7 @@ LaunchCounts count_launch(const Plan& plan, const TileCounts& counts, std::int64
   const double warps = plan.gpu().block_threads / 32.0;
   const auto turns = static_cast<double>(launch.tiles * plan.gpu().cluster);  // of blocks, a tile each
   launch.warp_instructions = warps * (turns * counts.tile.total() + static_cast<double>(launch.blocks) * counts.block.total());
+  launch.warp_pairings = warps * turns * counts.tile.pairing;
   const std::int64_t moved =
       launch.tiles * counts.tile_sectors.total() + launch.blocks / plan.gpu().cluster * counts.block_sectors.total();
   // Rows that a last tile has too many of are read again and not written.

@@ -17,6 +17,8 @@ struct WarpInstructions {
   double shuffle = 0;
   double barrier = 0;
   double address = 0;  // integers, moves, comparisons and branches
+  double pairing = 0;  // joining two f32 to a pair and taking it apart: PTX has a move for it, a processor needs none
+  // What a processor issues.
   double total() const { return arithmetic + conversion + memory + shared + shuffle + barrier + address; }
 };
 
@@ -53,6 +55,7 @@ TileCounts count_tile(const Plan& plan);
 struct LaunchCounts {
   std::int64_t blocks = 0, tiles = 0;
   double warp_instructions = 0;
+  double warp_pairings = 0;          // of PTX alone, see WarpInstructions::pairing
   std::int64_t moved_bytes = 0;      // between the caches and the multiprocessors, in whole sectors
   std::int64_t footprint_bytes = 0;  // each byte once: what a perfect cache leaves to the memory
 };
