@@ -38,11 +38,14 @@ function(headnorm_link_quickly target)
   endif()
 endfunction()
 
+# GCC 12 no longer knows a precompiled <string> for a system header, and takes what is inlined of it for an overflow.
+set(HEADNORM_TEST_WARNINGS ${HEADNORM_WARNINGS} -Wno-array-bounds)
+
 # headnorm_test(name SOURCES a.cpp ... LIBS ... [LABELS ...] [TIMEOUT seconds])
 function(headnorm_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_compile_options(${name} PRIVATE ${HEADNORM_WARNINGS})
+  target_compile_options(${name} PRIVATE ${HEADNORM_TEST_WARNINGS})
   target_precompile_headers(${name} REUSE_FROM headnorm_test_precompiled)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} headnorm_core GTest::gtest_main)
   headnorm_link_quickly(${name})

@@ -36,7 +36,9 @@ std::vector<Row> rows_for(const Format& format) {
 
 // Every number in it, at any depth.
 void expect_finite(const Json& json, const std::string& where) {
-  if (json.is_number()) EXPECT_TRUE(std::isfinite(json.get<double>())) << where;
+  if (json.is_number()) {
+    EXPECT_TRUE(std::isfinite(json.get<double>())) << where;
+  }
   for (const auto& item : json.items()) {
     if (json.is_structured()) expect_finite(item.value(), where + "/" + item.key());
   }

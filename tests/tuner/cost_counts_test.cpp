@@ -179,7 +179,7 @@ TEST_P(CostCounts, OfSafeRangeHaveAMeetingForThePeaksToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, CostCounts, ::testing::Values("sm_80", "sm_90", "sm_100+ptx88", "sm_120+ptx88"),
-                         [](const auto& info) { return std::string(info.param).substr(0, std::string(info.param).find('+')); });
+                         [](const auto& test) { return std::string(test.param).substr(0, std::string(test.param).find('+')); });
 
 }  // namespace
 }  // namespace headnorm
