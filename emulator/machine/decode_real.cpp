@@ -96,7 +96,7 @@ void set_directed(Decoding& d, Type type, Arithmetic arithmetic, const Modes& mo
   } else if (type == Type::f32x2 && arithmetic != Arithmetic::divide && Sources > 1 && modes.saturate == Saturate::no) {
     d.op.run = &run_directed<Float2, Sources>;
   } else {
-    d.fail("this rounding is not supported for the type");
+    d.fail("this rounding is supported for .f32, .f64 and sums and products of .f32x2 only");
   }
 }
 

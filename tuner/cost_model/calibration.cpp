@@ -13,6 +13,7 @@ namespace headnorm {
 namespace {
 
 constexpr std::size_t kFigures = std::size(kFittedFigures);
+static_assert(kFewestTimes > kFigures);
 constexpr int kMostSteps = 60;
 constexpr double kDifference = 1e-4;    // of the logarithm of a figure, for slopes
 constexpr double kPrior = 1e-3;         // weight of staying at the start, against a mean square error of 1
@@ -81,7 +82,9 @@ class Fitting {
     double square = 0;
     for (double residual : now) square += residual * residual;
     const double count = static_cast<double>(now.size());
-    const double scatter = std::max(kLeastScatter, std::sqrt(square / count));
+    // A fit takes up a part of the scatter: with 12 times and 6 figures half of its square.
+    const double freedom = count - static_cast<double>(std::ranges::count(chosen, true));
+    const double scatter = std::max(kLeastScatter, std::sqrt(square / freedom));
     const Slopes slopes = slopes_at(shifts, now, chosen);
     Matrix matrix = products(slopes);
     for (std::size_t i = 0; i < kFigures; ++i) matrix[i][i] += kNothing;

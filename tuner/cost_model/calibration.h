@@ -35,8 +35,8 @@ inline constexpr double kMostUncertainty = 0.2;
 struct FigureFit {
   Figure figure{};
   double sensitivity = 0;  // the most that a predicted time changes with it: 1 is in proportion, 0 not at all
-  double uncertainty =
-      0;  // a share of the figure, as far as the scatter of the times and the other figures leave it open: 0.1 is 10 %
+  // A share of the figure, as far as the scatter of the times and the other figures leave it open: 0.1 is 10 %.
+  double uncertainty = 0;
   bool is_determined() const { return uncertainty <= kMostUncertainty; }
 };
 

@@ -11,7 +11,7 @@ namespace headnorm::tables {
 namespace {
 
 constexpr std::int64_t kMeasuredRows[] = {1, 16, 256, 4096, 16384};
-constexpr std::int64_t kMostMeasuredBytes = std::int64_t{256} << 20;  // of a launch: larger ones are out of all caches as well
+constexpr std::int64_t kMostMeasuredBytes = std::int64_t{256} << 20;  // of a launch: larger ones take long
 
 void set_dtype(KernelSpec& spec, Dtype dtype) { spec.x_dtype = spec.residual_dtype = spec.weight_dtype = spec.y_dtype = dtype; }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "generator/backend/cuda_c/sweep.h"
 
@@ -238,10 +237,6 @@ class Body {
 };
 
 }  // namespace
-
-int granule_elements(const Plan& plan) {
-  return static_cast<int>(std::gcd(plan.part_elements, static_cast<std::int64_t>(plan.gpu().vector_elements)));
-}
 
 Result<std::string> render_body(const Plan& plan, const Program& program) {
   HEADNORM_TRY(std::vector<ValueId> waiting, find_waiting(plan, program));

@@ -11,7 +11,4 @@ namespace headnorm::cuda_c {
 // `program` is the one that program::form_of returned. Error (internal): the plan has no room for what the program keeps.
 Result<std::string> render_body(const Plan& plan, const program::Program& program);
 
-// Elements that lie within a part or past its end together: the vector, or what of it divides the part.
-int granule_elements(const Plan& plan);
-
 }  // namespace headnorm::cuda_c

@@ -13,6 +13,7 @@
 #include "generator/backend/cuda_c/sweep.h"
 #include "generator/backend/cuda_c/template.h"
 #include "generator/backend/cuda_c/writer.h"
+#include "generator/backend/gpu/plan_terms.h"
 
 namespace headnorm::cuda_c {
 
@@ -55,7 +56,7 @@ std::string render_constants(const Plan& plan, const std::string& used_in) {
   add("kVector", shape.vector_elements, "consecutive elements that a lane takes at a time");
   add("kChunks", shape.chunks, "vectors of a part that a lane takes");
   add("kFullChunks", plan.part_elements / shape.chunk_elements(), "of them, those that lie within the part for every lane");
-  add("kGranule", granule_elements(plan), "elements of a vector that lie within the part together, or past its end");
+  add("kGranule", gpu::granule_elements(plan), "elements of a vector that lie within the part together, or past its end");
   add("kStages", shape.stages, "tiles that have room in shared memory");
   add("kStageBytes", shape.stage_bytes, "of a tile there");
   add("kPartsPerHead", plan.parts_per_head, "");

@@ -4,31 +4,17 @@
 #include <map>
 
 #include "generator/backend/cuda_c/sweep.h"
+#include "generator/backend/gpu/plan_terms.h"
 
 namespace headnorm::cuda_c {
 
-using program::Domain;
+using gpu::is_over_group;
+using gpu::partitions;
+using gpu::reduction_of;
 using program::is_reduction;
 using program::Op;
 using program::Step;
 using program::ValueId;
-
-namespace {
-
-bool over_group(const Plan& plan, Domain domain) {
-  return (domain == Domain::head ? plan.parts_per_head : plan.parts_per_seed) > 1;
-}
-
-const GpuReduction& reduction_of(const Plan& plan, Domain domain) {
-  return over_group(plan, domain) ? plan.gpu().over_group : plan.gpu().over_part;
-}
-
-// In a block.
-std::int64_t partitions(const Plan& plan, Domain domain) {
-  return plan.gpu().groups_per_block() * (over_group(plan, domain) ? 1 : plan.parts_per_group);
-}
-
-}  // namespace
 
 void Sweeps::finish_sums(const Step& step) {
   std::vector<ValueId> sums, shared;
@@ -54,7 +40,7 @@ void Sweeps::share_in_cluster(const Step& step, const std::vector<ValueId>& sums
   out_.line("cluster_wait();  // all blocks are done with what is there");
   const char* const idle = has_threads_past_slots(plan_) ? "has_slot && " : "";
   for (ValueId id : sums) {
-    const bool is_group = over_group(plan_, at(id).domain);
+    const bool is_group = is_over_group(plan_, at(id).domain);
     const char* const threads = is_group ? "(kPartsPerGroup * kLanes)" : "kLanes";
     const char* const partition = is_group ? "slot / kPartsPerGroup" : "slot";
     out_.line(fmt::format("if ({0}threadIdx.x % {1} < kCluster)", idle, threads));
@@ -64,7 +50,7 @@ void Sweeps::share_in_cluster(const Step& step, const std::vector<ValueId>& sums
   out_.line("cluster_arrive();");
   out_.line("cluster_wait();");
   for (ValueId id : sums) {
-    const char* const partition = over_group(plan_, at(id).domain) ? "slot / kPartsPerGroup" : "slot";
+    const char* const partition = is_over_group(plan_, at(id).domain) ? "slot / kPartsPerGroup" : "slot";
     const char* const kind = at(id).op == Op::reduce_max ? "max" : "sum";
     out_.line(fmt::format("{0} = block_{1}<kCluster>({0}_of_blocks + {2} * kCluster);", form(id).name, kind, partition));
   }
@@ -100,7 +86,7 @@ void Sweeps::share_sums(const std::vector<ValueId>& sums) {
   }
   out_.line("__syncthreads();");
   for (ValueId id : sums) {
-    const char* const partition = over_group(plan_, at(id).domain) ? "slot / kPartsPerGroup" : "slot";
+    const char* const partition = is_over_group(plan_, at(id).domain) ? "slot / kPartsPerGroup" : "slot";
     const char* const kind = at(id).op == Op::reduce_max ? "max" : "sum";
     const int partials = reduction_of(plan_, at(id).domain).partials;
     out_.line(fmt::format("{0} = block_{1}<{2}>({0}_partials + {3} * {2});", form(id).name, kind, partials, partition));

@@ -1,12 +1,13 @@
 #include "generator/backend/nvptx/elements.h"
 
 #include <algorithm>
-#include <numeric>
 
+#include "generator/backend/gpu/plan_terms.h"
 #include "generator/backend/nvptx/assembly.h"
 
 namespace headnorm::nvptx {
 
+using gpu::granule_elements;
 using program::Instruction;
 using program::Op;
 
@@ -87,10 +88,6 @@ llvm::Value* inverse_power(llvm::IRBuilder<>& ir, llvm::Value* value) {
 }
 
 }  // namespace
-
-int granule_elements(const Plan& plan) {
-  return static_cast<int>(std::gcd(plan.part_elements, static_cast<std::int64_t>(plan.gpu().vector_elements)));
-}
 
 Chunk chunk_of_lane(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread, std::int64_t index) {
   const GpuPlan& shape = plan.gpu();

@@ -40,10 +40,6 @@ struct Chunk {
 // past its end.
 Chunk chunk_of_lane(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread, std::int64_t index);
 
-// Elements that lie within a part or past its end together: the vector, or what
-// of it divides the part.
-int granule_elements(const Plan& plan);
-
 // The result of an elementwise operation for one element.
 llvm::Value* compute(llvm::IRBuilder<>& ir, const program::Instruction& instruction, const std::array<llvm::Value*, 3>& arguments);
 Elements round_elements(llvm::IRBuilder<>& ir, const Elements& elements, Dtype dtype);

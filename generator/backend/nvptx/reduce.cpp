@@ -2,23 +2,19 @@
 
 #include <fmt/format.h>
 
+#include "generator/backend/gpu/plan_terms.h"
+
 namespace headnorm::nvptx {
+
+using gpu::is_over_group;
+using gpu::partitions;
+using gpu::reduction_of;
+
 namespace {
 
-bool over_group(const Plan& plan, const Sum& sum) {
-  return (sum.domain == program::Domain::head ? plan.parts_per_head : plan.parts_per_seed) > 1;
-}
-
-const GpuReduction& reduction_of(const Plan& plan, const Sum& sum) {
-  return over_group(plan, sum) ? plan.gpu().over_group : plan.gpu().over_part;
-}
-
-// Partitions in a block, and the partition of the thread among them.
-std::int64_t partitions(const Plan& plan, const Sum& sum) {
-  return plan.gpu().groups_per_block() * (over_group(plan, sum) ? 1 : plan.parts_per_group);
-}
+// Of the thread, among the partitions of a block.
 llvm::Value* partition_of(const Plan& plan, const Thread& thread, const Sum& sum) {
-  return over_group(plan, sum) ? thread.local_group : thread.slot;
+  return is_over_group(plan, sum.domain) ? thread.local_group : thread.slot;
 }
 
 // Every lane of a run of shuffle_lanes threads gets the same bits: at each step
@@ -26,7 +22,7 @@ llvm::Value* partition_of(const Plan& plan, const Thread& thread, const Sum& sum
 void shuffle(const Plan& plan, llvm::IRBuilder<>& ir, std::vector<Sum>& sums) {
   for (std::uint32_t distance = 16; distance > 0; distance /= 2) {
     for (Sum& sum : sums) {
-      if (static_cast<std::uint32_t>(reduction_of(plan, sum).shuffle_lanes) <= distance) continue;
+      if (static_cast<std::uint32_t>(reduction_of(plan, sum.domain).shuffle_lanes) <= distance) continue;
       llvm::Value* other = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_f32, llvm::ArrayRef<llvm::Type*>{},
                                               {ir.getInt32(0xffffffffu), sum.partial_sum, ir.getInt32(distance), ir.getInt32(31)});
       sum.partial_sum = combine(ir, sum, sum.partial_sum, other);
@@ -47,7 +43,7 @@ void meet_in_cluster(llvm::IRBuilder<>& ir, llvm::Intrinsic::ID id) { ir.CreateI
 
 // The first thread of each run writes the run's sum.
 void publish(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread, const Sum& sum, llvm::Value* memory) {
-  const auto run = static_cast<std::uint32_t>(reduction_of(plan, sum).shuffle_lanes);
+  const auto run = static_cast<std::uint32_t>(reduction_of(plan, sum.domain).shuffle_lanes);
   llvm::Value* first = ir.CreateICmpEQ(ir.CreateAnd(thread.index, run - 1), ir.getInt32(0), "first_of_run");
   if (thread.in_slots != nullptr) first = ir.CreateAnd(first, thread.in_slots);
   llvm::Function* kernel = ir.GetInsertBlock()->getParent();
@@ -63,7 +59,7 @@ void publish(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread, cons
 
 // Number of the thread in its partition.
 llvm::Value* place_in_partition(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread, const Sum& sum) {
-  if (!over_group(plan, sum)) return thread.lane;
+  if (!is_over_group(plan, sum.domain)) return thread.lane;
   const auto threads = static_cast<std::uint32_t>(plan.parts_per_group * plan.gpu().lanes);
   return ir.CreateSub(thread.index, ir.CreateMul(thread.local_group, ir.getInt32(threads)));
 }
@@ -135,7 +131,7 @@ void reduce_block(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread,
   for (std::size_t i = 0; i < sums.size(); ++i) publish(plan, ir, thread, *sums[i], regions[i]);
   meet_in_block(ir);
   for (std::size_t i = 0; i < sums.size(); ++i)
-    sums[i]->partial_sum = collect(plan, ir, thread, *sums[i], regions[i], reduction_of(plan, *sums[i]).partials);
+    sums[i]->partial_sum = collect(plan, ir, thread, *sums[i], regions[i], reduction_of(plan, sums[i]->domain).partials);
 }
 
 // Sums over the blocks of a cluster.
@@ -176,11 +172,11 @@ Result<void> reduce(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& threa
   std::vector<Sum*> of_runs;
   std::int64_t floats = 0;
   for (Sum& sum : sums) {
-    if (reduction_of(plan, sum).partials > 1) of_runs.push_back(&sum);
+    if (reduction_of(plan, sum.domain).partials > 1) of_runs.push_back(&sum);
   }
   const bool is_over_blocks = plan.gpu().cluster > 1;
-  for (const Sum* sum : of_runs) floats += partitions(plan, *sum) * reduction_of(plan, *sum).partials;
-  for (const Sum& sum : sums) floats += is_over_blocks ? partitions(plan, sum) * plan.gpu().cluster : 0;
+  for (const Sum* sum : of_runs) floats += partitions(plan, sum->domain) * reduction_of(plan, sum->domain).partials;
+  for (const Sum& sum : sums) floats += is_over_blocks ? partitions(plan, sum.domain) * plan.gpu().cluster : 0;
   if (floats == 0) return {};
   if (floats * 4 > plan.gpu().shared_bytes)
     return internal_error(
@@ -196,10 +192,11 @@ Result<void> reduce(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& threa
     return begin;
   };
   std::vector<llvm::Value*> run_regions, block_regions;
-  for (const Sum* sum : of_runs) run_regions.push_back(region(partitions(plan, *sum) * reduction_of(plan, *sum).partials));
+  for (const Sum* sum : of_runs)
+    run_regions.push_back(region(partitions(plan, sum->domain) * reduction_of(plan, sum->domain).partials));
   if (!of_runs.empty()) reduce_block(plan, ir, thread, of_runs, run_regions);
   if (!is_over_blocks) return {};
-  for (const Sum& sum : sums) block_regions.push_back(region(partitions(plan, sum) * plan.gpu().cluster));
+  for (const Sum& sum : sums) block_regions.push_back(region(partitions(plan, sum.domain) * plan.gpu().cluster));
   reduce_cluster(plan, ir, thread, sums, block_regions);
   if (next == Next::reduction) say_done_with_sums(plan, ir);
   return {};

@@ -1,5 +1,6 @@
 #include "generator/backend/nvptx/stage.h"
 
+#include "generator/backend/gpu/plan_terms.h"
 #include "generator/backend/nvptx/assembly.h"
 #include "generator/backend/nvptx/loops.h"
 #include "generator/backend/nvptx/reduce.h"
@@ -166,7 +167,7 @@ std::vector<llvm::Value*> Stage::fetch(Operand operand, const Chunk& chunk, int 
   llvm::Value* lane = lane_bytes(operand, *reader_, chunk);
   std::vector<llvm::Value*> fetched;
   for (int element = 0; element < plan_.gpu().vector_elements; element += access_elements) {
-    const int granule = element / granule_elements(plan_), begin = granule * granule_elements(plan_);
+    const int granule = element / gpu::granule_elements(plan_), begin = granule * gpu::granule_elements(plan_);
     llvm::Value* offset = ir_.CreateAdd(lane, ir_.getInt64(static_cast<std::uint64_t>(begin * element_bytes)));
     if (is_bulk() && !chunk.inside.empty())
       offset = ir_.CreateSelect(chunk.inside[static_cast<std::size_t>(granule)], offset, ir_.getInt64(0));

@@ -117,7 +117,7 @@ void TileBody::lower_element(ValueId id, std::size_t slot) {
 }
 
 void TileBody::accumulate(Sum& sum, const Instruction& instruction, const Chunk& chunk, std::size_t slot) {
-  const int granule = granule_elements(plan_);
+  const int granule = gpu::granule_elements(plan_);
   llvm::Value* before = sum.partial_sum;
   for (int i = 0; i < plan_.gpu().vector_elements; ++i) {
     const auto element = static_cast<std::size_t>(i);
@@ -136,7 +136,7 @@ void TileBody::accumulate(Sum& sum, const Instruction& instruction, const Chunk&
 }
 
 void TileBody::lower_stores(const Step& step, const Chunk& chunk, std::size_t slot) {
-  for (int granule = 0; granule < plan_.gpu().vector_elements / granule_elements(plan_); ++granule) {
+  for (int granule = 0; granule < plan_.gpu().vector_elements / gpu::granule_elements(plan_); ++granule) {
     llvm::BasicBlock* after = nullptr;
     if (!chunk.inside.empty()) {
       llvm::BasicBlock* inside = new_block("store_inside");
