@@ -46,7 +46,7 @@ std::vector<std::string> model_names() {
 bool is_model_device(const std::string& device) { return device.starts_with(kPrefix); }
 
 Result<GpuModel> parse_model_device(const std::string& device) {
-  const std::string name = device.substr(std::min(kPrefix.size(), device.size()));
+  const std::string name = is_model_device(device) ? device.substr(kPrefix.size()) : "";
   if (name.ends_with(kFileEnding)) {
     HEADNORM_TRY(const std::string text, read_file(name));
     return gpu_model_from_json(text);

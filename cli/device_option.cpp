@@ -119,8 +119,12 @@ Result<std::unique_ptr<Device>> open_device(const DeviceOption& option) {
   if (kind == "cuda") return open_cuda_device(name);
   if (kind == "emulator") return open_emulator(name);
   if (kind == "model") return not_this_device(name);
+  return unknown_device(name, option.models);
+}
+
+Error unknown_device(const std::string& name, Models models) {
   std::vector<std::string> known = device_names();
-  if (option.models == Models::taken) std::ranges::copy(model_names(), std::back_inserter(known));
+  if (models == Models::taken) std::ranges::copy(model_names(), std::back_inserter(known));
   return user_error(fmt::format("'{}' is not a device", name),
                     suggestion(name, known) + "use --device host; 'headnorm devices' lists what there is");
 }

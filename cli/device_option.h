@@ -33,6 +33,9 @@ Result<int> parse_threads(const std::optional<std::string>& text);
 // Errors: no such kind of device (user), models among them, which the verb asks for itself; one that is missing here (environment).
 Result<std::unique_ptr<Device>> open_device(const DeviceOption& option);
 
+// For a name that is of no kind of device.
+Error unknown_device(const std::string& name, Models models);
+
 // "emulator" or "emulator:MODEL". Error (user): no such model.
 Result<emulator::Model> parse_emulator(const std::string& device);
 

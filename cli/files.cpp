@@ -122,7 +122,7 @@ Result<InputFile> InputFile::open(const fs::path& path) {
   if (S_ISDIR(status.st_mode)) return file_error(path, "read", EISDIR);
   if (!S_ISREG(status.st_mode))
     return environment_error(fmt::format("'{}' cannot be read: it is not a regular file", path.string()),
-                             "save the array to a file, and name that");
+                             "save it to a file, and name that");
   file.size_ = static_cast<std::uint64_t>(status.st_size);
   return file;
 }

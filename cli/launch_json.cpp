@@ -4,6 +4,7 @@
 
 #include "core/artifact.h"
 #include "core/launch_abi.h"
+#include "runtime/device.h"
 
 namespace headnorm::cli {
 namespace {
@@ -39,11 +40,7 @@ Json parameters_json(const KernelSpec& spec) {
 Json alignment_json(const Plan& plan) {
   Json alignment = Json::object();
   for (Operand operand : kOperands) {
-    if (!has_operand(plan.spec, operand)) continue;
-    if (plan.target.kind == TargetKind::gpu)
-      alignment[to_text(operand)] = operand_access_bytes(plan, operand);
-    else
-      alignment[to_text(operand)] = is_output(operand) ? plan.host().y_alignment : 1;
+    if (has_operand(plan.spec, operand)) alignment[to_text(operand)] = alignment_bytes(plan, operand);
   }
   return alignment;
 }

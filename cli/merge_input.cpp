@@ -38,8 +38,11 @@ fs::path sidecar_of(const fs::path& path) {
 
 Result<std::vector<MergeEntry>> parse(const std::string& format, const fs::path& path, const std::string& text) {
   if (format == "csv") return exports::entries_from_csv(text);
-  HEADNORM_TRY(const std::string sidecar, read_text(sidecar_of(path)));
-  return format == "t4" ? exports::entries_from_t4(text, sidecar) : exports::entries_from_kernel_tuner_cache(text, sidecar);
+  const Result<std::string> sidecar = read_text(sidecar_of(path));
+  if (!sidecar.ok())
+    return Error{sidecar.error().kind, sidecar.error().message,
+                 "keep it beside the file: 'headnorm export' writes both, and it names the kernels"};
+  return format == "t4" ? exports::entries_from_t4(text, *sidecar) : exports::entries_from_kernel_tuner_cache(text, *sidecar);
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ Result<std::vector<RooflineDevice>> choose_devices(const std::optional<std::stri
     HEADNORM_TRY(const RooflineDevice device, measure_copy({.device = *text, .threads = threads}));
     return std::vector{device};
   }
+  if (!is_model_device(*text)) return unknown_device(*text, Models::taken);
   HEADNORM_TRY(const GpuModel model, parse_model_device(*text));
   return std::vector{roofline_of(model)};
 }

@@ -35,7 +35,7 @@ struct HostPlan {
   int tile_parts = 1;
   int accumulators = 0;  // of a part
   int registers = 0;     // vector registers in use at a time, estimated: a kept part, sums, and those of work
-  int y_alignment = 1;   // bytes that y, residual_out and their strides must be multiples of (1: any)
+  int y_alignment = 1;   // bytes that y, residual_out and their strides must be multiples of: the most of both (1: any)
 };
 
 // How a sum is taken over the threads of a part or of a group: a butterfly of shuffles within aligned runs of `shuffle_lanes`

@@ -70,14 +70,16 @@ Result<void> check_overlap(const KernelSpec& spec, const std::array<Extent, kOpe
   return {};
 }
 
-// Bytes that the address and row stride of `operand` must be multiples of.
+}  // namespace
+
 int alignment_bytes(const Plan& plan, Operand operand) {
   if (!has_operand(plan.spec, operand)) return 1;
-  if (plan.target.kind == TargetKind::host) return is_output(operand) ? plan.host().y_alignment : 1;
-  return operand_access_bytes(plan, operand);
+  if (plan.target.kind == TargetKind::gpu) return operand_access_bytes(plan, operand);
+  if (!is_output(operand)) return 1;
+  // Streaming stores of a line: a narrow output needs less than a wide one beside it.
+  const int line_bytes = plan.host().line_elements * size_bytes(operand_dtype(plan.spec, operand));
+  return std::min(plan.host().y_alignment, plan.target.streaming_alignment(line_bytes));
 }
-
-}  // namespace
 
 Result<double> Device::measure_copy_us(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) {
   return environment_error(fmt::format("{} measures no copies", info().id), "compare with a copy on a CUDA device");

@@ -135,6 +135,9 @@ class Device {
 // Rules every launch is held to: no null address of an operand that is there, rows >= 0, strides that do not make rows overlap.
 Result<void> check_arguments(const KernelSpec& spec, const LaunchArguments& arguments);
 
+// Bytes that the address of `operand` and, of a row operand, its row stride must be multiples of.
+int alignment_bytes(const Plan& plan, Operand operand);
+
 // Whether the addresses and strides have the alignment that the plan asks for; if not, unaligned_schedule(plan) serves.
 bool satisfies_alignment(const Plan& plan, const LaunchArguments& arguments);
 

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <exception>
 #include <future>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -150,10 +150,8 @@ struct KernelCache::State {
     const std::string own = backend != nullptr ? backend->identity() : "";
     if (Kernel kernel = load_stored(plan, own, refused)) return kernel;
     if (can_compile()) return compile(plan);
-    const std::set<std::string> makers{own, stored_by.backend};
-    if (stored_by.backend != own) {
-      if (Kernel kernel = load_stored(plan, stored_by.backend, refused)) return kernel;
-    }
+    const std::array<std::string, 2> makers{own, stored_by.backend == own ? "" : stored_by.backend};
+    if (Kernel kernel = load_stored(plan, makers[1], refused)) return kernel;
     for (const Plan& other : plans_for_other_ptx(plan, stored_by.target)) {
       for (const std::string& identity : makers) {
         if (Kernel kernel = load_stored(other, identity, refused)) return kernel;

@@ -70,7 +70,7 @@ struct Runtime::State {
   InsertOnlyMap<Key, Entry, KeyHash> entries;
 
   std::atomic<const RecordIndex*> warmed{nullptr};  // of all warmed tables; null before the first
-  std::mutex warm_mutex;                            // of the two below, and of one warming at a time
+  std::mutex warm_mutex;                            // of the two below; never held while kernels are loaded
   std::vector<Record> warmed_records;
   std::vector<std::unique_ptr<const RecordIndex>> indices;  // the last is `warmed`; others may be in use
 
@@ -187,7 +187,7 @@ struct Runtime::State {
         "warm all tables before the first launch, the one that is to serve first");
   }
 
-  // Of all warmed tables and these records, for launches to use when it is published.
+  // Of all tables warmed so far and these records; by whoever holds warm_mutex.
   std::unique_ptr<const RecordIndex> index_with(const std::vector<Record>& records) const {
     auto index = std::make_unique<RecordIndex>();
     for (const std::vector<Record>* table : {&warmed_records, &records}) {
@@ -196,16 +196,22 @@ struct Runtime::State {
     return index;
   }
 
-  void publish(std::unique_ptr<const RecordIndex> index, const std::vector<Record>& records) {
+  std::unique_ptr<const RecordIndex> preview(const std::vector<Record>& records) {
+    const std::lock_guard lock(warm_mutex);
+    return index_with(records);
+  }
+
+  // For launches to use from now on. Another table may have been warmed since the preview.
+  void publish(const std::vector<Record>& records) {
+    const std::lock_guard lock(warm_mutex);
+    indices.push_back(index_with(records));
     warmed_records.insert(warmed_records.end(), records.begin(), records.end());
-    indices.push_back(std::move(index));
     warmed.store(indices.back().get(), std::memory_order_release);
   }
 
   // `records` of a table whose digest is right. Launches meanwhile go on as before, until everything is loaded.
   Result<void> warm(const std::vector<Record>& records, WarmReport& report) {
-    const std::lock_guard lock(warm_mutex);
-    std::unique_ptr<const RecordIndex> index = index_with(records);
+    const std::unique_ptr<const RecordIndex> index = preview(records);
     std::set<const LoadedKernel*> kernels;
     std::vector<const Record*> loaded;
     for (const Record& record : records) {
@@ -217,7 +223,7 @@ struct Runtime::State {
       else
         report.missing.push_back({record.id, had.error()});
     }
-    publish(std::move(index), records);
+    publish(records);
     for (const Record* record : loaded) {
       if (const Result<void> entered = enter_record(*record); !entered.ok())
         report.missing.push_back({record->id, entered.error()});

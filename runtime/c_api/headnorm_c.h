@@ -84,7 +84,7 @@ typedef struct headnorm_executor {
   void* context;   /* handed to the two below */
   /* Calls function(task, i) once for each i in [0, count), in any order, on any threads, and returns when all have returned. */
   void (*run)(void* context, int count, headnorm_task function, void* task);
-  void (*release)(void* context); /* called when the device is done with the executor; may be null */
+  void (*release)(void* context); /* called once the device is done with it, not if none is made; may be null */
 } headnorm_executor;
 
 static inline headnorm_executor headnorm_executor_init(void) {

@@ -16,8 +16,10 @@ class CallersExecutor final : public Executor {
   CallersExecutor(const CallersExecutor&) = delete;
   CallersExecutor& operator=(const CallersExecutor&) = delete;
   ~CallersExecutor() override {
-    if (executor_.release != nullptr) executor_.release(executor_.context);
+    if (owned_ && executor_.release != nullptr) executor_.release(executor_.context);
   }
+  // Once the call that made the device cannot fail any more: until then the context is the caller's.
+  void take_context() noexcept { owned_ = true; }
   int threads() const override { return executor_.threads; }
   void run(int count, const std::function<void(int)>& task) override {
     const auto call = [](void* work, int index) { (*static_cast<const std::function<void(int)>*>(work))(index); };
@@ -26,6 +28,7 @@ class CallersExecutor final : public Executor {
 
  private:
   headnorm_executor executor_;
+  bool owned_ = false;
 };
 
 Result<std::unique_ptr<Device>> open_cuda(std::string_view name, const headnorm_device_options& options) {
@@ -114,8 +117,10 @@ headnorm_status headnorm_device_open_executor(const headnorm_executor* executor,
     if (executor == nullptr || device == nullptr) return null_argument(executor == nullptr ? "executor" : "device");
     HEADNORM_TRY(const headnorm_executor ours, read_struct(executor, "executor"));
     if (ours.run == nullptr) return null_argument("executor->run");
-    HEADNORM_TRY(std::unique_ptr<Device> made, make_host_device(std::make_shared<CallersExecutor>(ours)));
+    const auto callers = std::make_shared<CallersExecutor>(ours);
+    HEADNORM_TRY(std::unique_ptr<Device> made, make_host_device(callers));
     *device = make_handle(std::move(made));
+    callers->take_context();
     return {};
   });
 }

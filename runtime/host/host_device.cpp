@@ -135,8 +135,8 @@ class HostDevice final : public Device {
     if (arguments.rows == 0) return {};
     if (!kernel.takes_alignment_of(arguments))
       return user_error(
-          fmt::format("y, residual_out or their strides are not multiples of the {} bytes that schedule '{}' asks for",
-                      kernel.plan().host().y_alignment, to_text(kernel.plan().schedule)),
+          fmt::format("y, residual_out or their strides are not multiples of what schedule '{}' asks for, up to {} bytes",
+                      to_text(kernel.plan().schedule), kernel.plan().host().y_alignment),
           "align them, or use a schedule with store=plain");
     return run(Launch(*image, arguments, info_.units));
   }

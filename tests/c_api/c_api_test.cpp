@@ -270,7 +270,11 @@ TEST_F(CApi, ACallersExecutorRunsTheTasks) {
   expect_error(library().device_open_executor(&executor, &device), HEADNORM_ERROR_USER, "executor->run is null");
   executor = headnorm_executor_init();
   executor.run = [](void*, int, headnorm_task, void*) {};
+  turns.released = false;
+  executor.context = &turns;
+  executor.release = [](void* context) { static_cast<Turns*>(context)->released = true; };
   expect_error(library().device_open_executor(&executor, &device), HEADNORM_ERROR_USER, "0 threads");
+  EXPECT_FALSE(turns.released) << "it stays the caller's";
 }
 
 TEST_F(CApi, WarningsReachTheCaller) {

@@ -1,6 +1,8 @@
 // The rules of a launch: check_arguments and satisfies_alignment. No memory is touched.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "runtime/device.h"
 
 namespace headnorm {
@@ -144,6 +146,32 @@ TEST(Alignment, HostAsksItOfOutputsOnly) {
   LaunchArguments odd = aligned;
   odd.address(Operand::y) = at(kBase + 1);
   EXPECT_TRUE(satisfies_alignment(*unaligned, odd));
+}
+
+// Rows of 208 bf16 are no whole number of the 64 bytes that the f32 output beside them needs: they must not be held to them.
+TEST(Alignment, HostAsksOfEachOutputWhatItsOwnStoresNeed) {
+  KernelSpec spec = spec_with_residual();
+  spec.width = 208;
+  spec.head_size = 104;
+  spec.x_dtype = spec.residual_dtype = Dtype::f32;
+  HostSchedule schedule;
+  schedule.form = HostForm::split;
+  schedule.heads = 2;
+  schedule.store = StoreKind::nt;
+  const auto plan = make_plan(spec, schedule, make_host_target(HostIsa::x86_64_v4));
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(alignment_bytes(*plan, Operand::y), 32);
+  EXPECT_EQ(alignment_bytes(*plan, Operand::residual_out), 64);
+  EXPECT_EQ(alignment_bytes(*plan, Operand::x), 1);
+  const LaunchArguments contiguous = apart(spec, 7);
+  EXPECT_TRUE(satisfies_alignment(*plan, contiguous));
+  for (const auto& [operand, bytes, fits] :
+       {std::tuple{Operand::y, 32, true}, {Operand::y, 16, false}, {Operand::residual_out, 32, false}}) {
+    LaunchArguments shifted = contiguous;
+    shifted.address(operand) =
+        at(reinterpret_cast<std::uintptr_t>(contiguous.address(operand)) + static_cast<std::uintptr_t>(bytes));
+    EXPECT_EQ(satisfies_alignment(*plan, shifted), fits) << to_text(operand) << " + " << bytes;
+  }
 }
 
 TEST(Alignment, GpuAsksItOfEveryOperandButNeverSplitsAnElement) {

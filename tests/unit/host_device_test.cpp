@@ -210,7 +210,7 @@ TEST_F(HostLaunch, AMisalignedOutputOfStreamingStoresIsRefused) {
   arguments.stride(Operand::y) = 97;
   const auto refused = device->launch(**kernel, arguments);
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().message.find("multiples of the 16 bytes"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("up to 16 bytes"), std::string::npos) << refused.error().message;
 }
 
 TEST_F(HostLaunch, RefusesATargetThatThisProcessorLacks) {

@@ -1,6 +1,8 @@
 // Serving from a warmed table: nothing is compiled or read any more, a table is told by its digest, and what is tuned meanwhile
 // changes nothing.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -246,6 +248,25 @@ TEST_F(Warm, ALaunchWhileKernelsAreLoadedIsServedAsBefore) {
   ASSERT_TRUE(before->ok()) << before->error().message;
   EXPECT_EQ((*before)->record, table.records[1].id);
   EXPECT_EQ(launch(runtime, spec_, 4)->record, table.records[0].id);
+}
+
+TEST_F(Warm, AChildOfForkDoesNotWaitForATableThatItsParentIsWarming) {
+  SlowTable table;
+  table.records.push_back(publish(table, device_->info(), 4, 384 * 4, &backend_));
+  Runtime runtime(*device_, &table, nullptr, JitMode::forbidden);
+  int status = -1;
+  table.meanwhile = [&] {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::alarm(20);  // a child that waits for ever is ended by the signal
+      const auto warmed = runtime.warm(table);
+      ::_exit(warmed.ok() && warmed->missing.empty() && warmed->records == 1 ? 0 : 1);
+    }
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+  };
+  ASSERT_TRUE(runtime.warm(table).ok());
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST_F(Warm, ATableThatCannotBeUsedLeavesLaunchesAsTheyWere) {
