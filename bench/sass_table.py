@@ -76,7 +76,7 @@ def examine(tools, preset, options, target, directory, known):
     key = (made["spec"], target)
     if key in known:
         return known[key] | {"preset": preset}
-    arch = target.split("+")[0]
+    arch = tools.arch or target.split("+")[0]
     log = run([tools.ptxas, "-v", f"-arch={arch}", ptx, "-o", cubin]).stderr
     registers = int(re.search(r"Used (\d+) registers", log).group(1))
     spilled = sum(int(n) for n in re.findall(r"(\d+) bytes spill", log))
@@ -91,6 +91,7 @@ def examine(tools, preset, options, target, directory, known):
         "instructions": instructions,
         "loads": {str(width): n for width, n in sorted(widths["LDG"].items())},
         "stores": {str(width): n for width, n in sorted(widths["STG"].items())},
+        "packed": sum(counts[base] for base in ("FADD2", "FMUL2", "FFMA2")),
         "shuffles": counts["SHFL"],
         "barriers": counts["BAR"],
     }
@@ -126,6 +127,7 @@ def main():
     parser.add_argument("--headnorm", default="build/release/cli/headnorm", help="the command to generate with")
     parser.add_argument("--targets", default="sm_80,sm_90,sm_100,sm_120")
     parser.add_argument("--presets", help="comma separated (all)")
+    parser.add_argument("--arch", help="assemble for this processor, which runs the PTX of all the targets, e.g. sm_100 (each target's own)")
     parser.add_argument("--ptxas", default=shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas")
     parser.add_argument("--nvdisasm", default=find_nvdisasm())
     parser.add_argument("--json", help="also write everything to this file")

@@ -19,11 +19,12 @@ using plan_rules::too_many_parts;
 
 namespace {
 
-constexpr std::int64_t kMaxKeptRegisters = 128;  // of a lane, for u and for weights read ahead
-constexpr std::int64_t kRegisterFile = 65536;    // registers that the threads of one block share
-constexpr std::int64_t kMaxRegisters = 255;      // of a thread
-constexpr std::int64_t kWorkRegisters = 32;      // of a thread, for addresses, weights and sums
-constexpr std::int64_t kMoreWorkRegisters = 8;   // with both a residual and a gate; and again with clusters, and with staging
+constexpr std::int64_t kMaxKeptRegisters = 128;   // of a lane, for u and for weights read ahead
+constexpr std::int64_t kRegisterFile = 65536;     // registers that the threads of one block share
+constexpr std::int64_t kMaxRegisters = 255;       // of a thread
+constexpr std::int64_t kWorkRegisters = 32;       // of a thread, for addresses, weights and sums
+constexpr std::int64_t kLeastWorkRegisters = 16;  // of a thread that keeps as much as it can
+constexpr std::int64_t kMoreWorkRegisters = 8;    // with both a residual and a gate; and again with clusters, and with staging
 constexpr int kMaxBlockThreads = 1024;
 constexpr int kMaxAccessBytes = 32;
 constexpr int kMaxUnroll = 16;
@@ -148,10 +149,10 @@ std::int64_t weight_registers(const Plan& plan, const GpuPlan& shape) {
   return of(Operand::gamma) + of(Operand::alpha) + (has_beta ? of(Operand::beta) : 0);
 }
 
-// Registers that u stays in once more, rounded to 16 bits as residual_out is stored.
+// Registers that a u which is stored as bf16 stays in once more, rounded.
 std::int64_t rounded_registers(const Plan& plan, const GpuPlan& shape) {
   const KernelSpec& spec = plan.spec;
-  if (!spec.has_residual() || spec.norm_input != NormInput::rounded || size_bytes(spec.residual_dtype) != 2) return 0;
+  if (!spec.has_residual() || spec.norm_input != NormInput::rounded || spec.residual_dtype != Dtype::bf16) return 0;
   return shape.chunks * shape.vector_elements / std::min(shape.vector_elements, 2);
 }
 
@@ -169,14 +170,15 @@ std::int64_t room_for_kept(const KernelSpec& spec, std::int64_t block_threads, c
 Result<void> check_registers(const Plan& plan, const GpuPlan& shape) {
   const std::int64_t u = kept_values(plan.spec) * shape.chunks * shape.vector_elements, weights = weight_registers(plan, shape);
   const std::int64_t room = room_for_kept(plan.spec, shape.block_threads, plan.gpu_schedule());
-  // A rounded u that does not fit besides is rounded again, but weights that were read ahead are not read again.
-  const std::int64_t kept = u + (weights > 0 ? rounded_registers(plan, shape) : 0);
-  if (kept + weights <= room) return {};
+  // What u is rounded to waits for its store; where nothing else is left, not beside weights.
+  const std::int64_t rounded = weights > 0 ? rounded_registers(plan, shape) : 0;
+  const std::int64_t most = most_registers(shape.block_threads) - kLeastWorkRegisters;
+  if (u + weights <= room && u + rounded + weights <= most) return {};
   if (u <= room)
     return illegal("weights", "before",
                    fmt::format("a lane would keep {} registers of u and {} of weights, at most {} fit with {} threads in a "
                                "block; use more lanes, a wider access, a smaller block or weights=after",
-                               kept, weights, room, shape.block_threads));
+                               u + rounded, weights, rounded > 0 ? most : room, shape.block_threads));
   return illegal("residency", "registers",
                  fmt::format("a lane would keep {} elements, at most {} fit with {} threads in a block; use more lanes, a smaller "
                              "block, residency=shared or residency=reload",

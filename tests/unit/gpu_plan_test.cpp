@@ -213,6 +213,18 @@ TEST(GpuPlan, RefusesWithTheRule) {
   }
 }
 
+TEST(GpuPlan, ARoundedUIsKeptBesideWeights) {
+  const auto plan_with = [](const char* residual) {
+    return plan_of(std::string("width=8192,head_size=256,residual=") + residual,
+                   "lanes=4,vector=8,groups=32,rows=4,weights=before");
+  };
+  const auto refused = plan_with("add:bf16");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("96 registers of u and 32 of weights, at most 112"), std::string::npos)
+      << refused.error().message;
+  EXPECT_TRUE(plan_with("add:f32").ok());  // stored as it is
+}
+
 // Narrow accesses take a register for each element.
 TEST(GpuPlan, TheUnalignedTwinOfAFullThreadReadsItsWeightsLater) {
   const auto plan = plan_of("width=4096,head_size=256", "lanes=4,vector=8,groups=16,rows=8,weights=before");
