@@ -34,6 +34,7 @@ void add_gpu(const GpuPlan& shape, Json& json) {
   json["chunks"] = shape.chunks;
   json["exact"] = shape.exact;
   json["unroll"] = shape.unroll;
+  json["packed"] = shape.packed;
   json["groups_per_tile"] = shape.groups_per_tile;
   json["rows_per_tile"] = shape.rows_per_tile;
   json["tiles_per_row"] = shape.tiles_per_row;
