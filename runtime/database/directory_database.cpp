@@ -252,7 +252,10 @@ Result<MergeCounts> DirectoryDatabase::merge(const std::vector<MergeEntry>& entr
     return environment_error(fmt::format("another process merges into '{}'", directory().string()), "merge when it is done");
   HEADNORM_CHECK(finish_pending());
   HEADNORM_CHECK(root_.publish(*ops_, kPendingName, pending));
-  HEADNORM_TRY(const MergeCounts counts, put_in_place(entries));
+  const Result<MergeCounts> counts = put_in_place(entries);
+  if (!counts.ok())
+    return Error{counts.error().kind, fmt::format("{}; the rest of the merge is kept in {}", counts.error().message, kPendingName),
+                 counts.error().remedy + ": whoever opens the database for writing next finishes the merge"};
   ops_->remove(root_.descriptor(), kPendingName);  // where it stays, it is done again and changes nothing
   write_index();
   return counts;

@@ -393,6 +393,15 @@ TEST(Generate, DevicesAndLinksKeepTheirPlace) {
   EXPECT_TRUE(read_whole(target).starts_with("program "));
 }
 
+TEST(Verify, StreamingStoresOfABf16OutputBesideAnF32OneAreRight) {
+  const Command command;
+  const json document =
+      answer(command, {"verify", "--spec", "width=208,head_size=104,x=f32,y=bf16,weight=channel:bf16,eps=1e-06,residual=add:f32",
+                       "--schedule", "form=split,heads=2,store=nt", "--rows", "1,7"});
+  EXPECT_EQ(document["cases"], 2);
+  EXPECT_EQ(document["failed"], 0);
+}
+
 TEST(Output, AValueIsNoFlag) {
   const Command command;
   const CommandResult result = command.run({"--json", "presets", "--json=1"});

@@ -123,7 +123,7 @@ TEST(Merge, CountsWhatItDid) {
   EXPECT_FALSE((*database->find_trials(later[0].record)).has_value());
 }
 
-// C18: tables of two devices in one database.
+// Tables of two devices in one database.
 TEST(Merge, OneDeviceIsNeverServedAnothersRecord) {
   const TemporaryDirectory folder;
   const auto database = *Database::open(folder.path() / "db");
@@ -211,6 +211,27 @@ TEST(Merge, FullDiskBeforeItBeginsChangesNothing) {
   EXPECT_EQ(refused.error().kind, ErrorKind::environment);
   EXPECT_EQ(files_in(place), old_files);
   EXPECT_FALSE(std::filesystem::exists(place / "pending.json"));
+}
+
+TEST(Merge, ADiskThatFillsHalfWayIsSaidAndTheNextWriterFinishes) {
+  const TemporaryDirectory folder;
+  const std::filesystem::path place = folder.path() / "db";
+  const auto entries = entries_of(sample_rows());
+  const auto fills = [&](const std::string& call) {
+    return call == "write" && std::filesystem::exists(place / "pending.json") ? -ENOSPC : 0;
+  };
+  const auto database = *DirectoryDatabase::open(place, {}, std::make_unique<FaultyFileOps>(fills));
+  const Result<MergeCounts> stopped = database->merge(entries);
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, ErrorKind::environment);
+  EXPECT_NE(stopped.error().message.find("the rest of the merge is kept in pending.json"), std::string::npos)
+      << stopped.error().message;
+  EXPECT_NE(stopped.error().remedy.find("next finishes the merge"), std::string::npos) << stopped.error().remedy;
+  const auto finished = Database::open(place);
+  ASSERT_TRUE(finished.ok());
+  EXPECT_FALSE(std::filesystem::exists(place / "pending.json"));
+  forget_orphans(place, **finished);
+  EXPECT_EQ(files_in(place), merged({entries}));
 }
 
 TEST(Merge, HostilePendingFileIsPassedOverWithAWarning) {

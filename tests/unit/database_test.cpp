@@ -161,7 +161,7 @@ TEST_F(DatabaseTest, EveryKindOfAnswerComesBeforeTheNext) {
   EXPECT_EQ(served_now(), Served::exact);
 }
 
-// C13, C18: a record of another device is never exact, nor anything else that is said of this one.
+// A record of another device is never exact, nor anything else that is said of this one.
 TEST_F(DatabaseTest, RecordsOfAnotherDeviceAreServedAsSuchAlone) {
   const KernelSpec spec = sample_spec();
   DeviceInfo name = sample_device(), units = name, target = name, kind = name;

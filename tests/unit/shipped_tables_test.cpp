@@ -124,7 +124,6 @@ TEST_F(ShippedTablesTest, AnswerWithoutAnythingTuned) {
   EXPECT_TRUE(database->list()->empty()) << "they are no part of the user's database";
 }
 
-// C13, C18.
 TEST_F(ShippedTablesTest, AnotherDeviceIsNeverExact) {
   ship("sm_90.h200.json", {predicted(sample_spec(), 64)});
   ship("x86-64-v4.sample.json", {measured(sample_spec(), 64)});
