@@ -52,7 +52,8 @@ double straight_code(const Plan& plan, const GpuPlan& shape, const Element& elem
   if (plan.spec.has_residual() && size_bytes(plan.spec.residual_dtype) == 2 && plan.spec.norm_input == NormInput::rounded)
     registers += 0.65 * all / std::min(shape.vector_elements, 2);
   // Assemblers for sm_90 and later keep more of the addresses from tile to tile; the policies of the cache are pairs.
-  if (is_persistent(plan)) registers += (plan.target.sm >= 90 ? 8.4 : 0) + (plan.gpu_schedule().cache == CacheUse::stream ? 2.4 : 0);
+  if (is_persistent(plan))
+    registers += (plan.target.sm >= 90 ? 8.4 : 0) + (plan.gpu_schedule().cache == CacheUse::stream ? 2.4 : 0);
   if (plan.gpu_schedule().weights == WeightLoad::after) return registers + weights_behind(plan, element, all, batch);
   return registers + 1.02 * all * (element.later + (shape.weights_stay || plan.spec.mode == Mode::safe_range ? element.beta : 0));
 }
