@@ -44,8 +44,8 @@ std::vector<Plan> default_plans(const Target& target) {
   return plans;
 }
 
-std::vector<Plan> sampled_plans(const Target& target, std::size_t count) {
-  std::mt19937 random(20240607);
+std::vector<Plan> sampled_plans(const Target& target, std::size_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
   const auto pick = [&](const auto& values) { return values[random() % std::size(values)]; };
   const std::string specs[] = {
       "width=4096,head_size=256",
