@@ -52,7 +52,7 @@ enum class Reach : std::uint8_t { anywhere, memory };
 struct Entry {
   LaunchReport report;
   StoredBy stored_by;
-  std::shared_ptr<const LoadedKernel> kernel;
+  std::shared_ptr<const LoadedKernel> kernel;  // null for no rows
 };
 
 // Owns the entry only where it is not in the map.
@@ -140,6 +140,17 @@ struct Runtime::State {
       database->warn("winner",
                      fmt::format("record {} is passed over for the default schedule: {}", lookup.record->id, best.error().message));
     return fallback;
+  }
+
+  // For no rows: nothing is launched, and only the report is kept.
+  Result<LaunchReport> report_empty(const KernelSpec& spec, const LaunchArguments& arguments) {
+    HEADNORM_TRY(const KernelSpec canonical, make_spec(spec));
+    HEADNORM_CHECK(check_arguments(canonical, arguments));
+    const Key key{spec, 0, Alignment::planned};
+    if (const Entry* found = entries.find(key)) return found->report;
+    const Entry made{default_report(canonical), {}, nullptr};
+    entries.insert(key, made, kMaxEntries);
+    return made.report;
   }
 
   // The kernel that serves these tensors; rows > 0.
@@ -270,11 +281,7 @@ Result<WarmReport> Runtime::warm(Database& table, std::string_view expected_dige
 }
 
 Result<LaunchReport> Runtime::run(const KernelSpec& spec, const LaunchArguments& arguments) {
-  if (arguments.rows <= 0) {
-    HEADNORM_TRY(const KernelSpec canonical, make_spec(spec));
-    HEADNORM_CHECK(check_arguments(canonical, arguments));
-    return state_->default_report(canonical);
-  }
+  if (arguments.rows <= 0) return state_->report_empty(spec, arguments);
   const Reach reach = state_->is_sealed() ? Reach::memory : Reach::anywhere;
   HEADNORM_TRY(const EntryPointer entry, state_->get_for(spec, arguments, reach));
   HEADNORM_CHECK(state_->device.launch(*entry->kernel, arguments));
