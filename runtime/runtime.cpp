@@ -189,13 +189,11 @@ struct Runtime::State {
   }
 
   // Once its kernels are loaded and the index is published: launches of its shape find it in the map.
-  Result<void> enter_record(const Record& record) {
-    HEADNORM_TRY(const EntryPointer planned, get({record.spec, record.rows, Alignment::planned}, nullptr, Reach::memory));
+  void enter_record(const Record& record, WarmReport& report) {
+    const Result<EntryPointer> planned = get({record.spec, record.rows, Alignment::planned}, nullptr, Reach::memory);
+    if (!planned.ok()) return report.missing.push_back({record.id, planned.error()});
     (void)get({record.spec, record.rows, Alignment::any}, nullptr, Reach::memory);  // the twin may be missing
-    if (planned->report.record == record.id) return {};
-    return environment_error(
-        fmt::format("record {} does not serve: {}, which was looked up before, stays", record.id, planned->report.record.text()),
-        "warm all tables before the first launch, the one that is to serve first");
+    if ((*planned)->report.record != record.id) report.shadowed.push_back(record.id);
   }
 
   // Of all tables warmed so far and these records; by whoever holds warm_mutex.
@@ -235,10 +233,7 @@ struct Runtime::State {
         report.missing.push_back({record.id, had.error()});
     }
     publish(records);
-    for (const Record* record : loaded) {
-      if (const Result<void> entered = enter_record(*record); !entered.ok())
-        report.missing.push_back({record->id, entered.error()});
-    }
+    for (const Record* record : loaded) enter_record(*record, report);
     report.kernels = static_cast<int>(kernels.size());
     return {};
   }
