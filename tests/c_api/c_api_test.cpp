@@ -333,8 +333,11 @@ TEST_F(CApi, NoExceptionOfACallersFunctionLeavesTheLibrary) {
     return first;
   };
   expect_error(digest_with([](void*, const char*) { throw 42; }), HEADNORM_ERROR_USER, "no std::exception");
-  expect_error(digest_with([](void*, const char*) { throw std::runtime_error("of the caller"); }), HEADNORM_ERROR_ENVIRONMENT,
-               "of the caller");
+  expect_error(digest_with([](void*, const char*) { throw std::runtime_error("of the caller"); }), HEADNORM_ERROR_USER,
+               "a function that was handed to headnorm threw an exception: of the caller");
+  EXPECT_NE(std::string(library().last_remedy()).find("executor"), std::string::npos) << library().last_remedy();
+  expect_error(digest_with([](void*, const char*) { throw std::bad_alloc(); }), HEADNORM_ERROR_ENVIRONMENT, "not enough memory");
+  EXPECT_NE(std::string(library().last_remedy()).find("free memory"), std::string::npos) << library().last_remedy();
 }
 
 // A copy of the library, in a place of its own, finds what lies beside it there.
