@@ -67,9 +67,9 @@ void SelectionOptions::declare(CLI::App& command) {
   shape.declare(command);
 }
 
-Result<std::vector<exports::Row>> select_rows(Database& database, const SelectionOptions& options) {
+Result<std::vector<exports::Row>> select_rows(Database& database, const SelectionOptions& options, std::vector<Damage>& damage) {
   HEADNORM_TRY(const std::set<Evidence> evidence, read_evidence(options.evidence));
-  HEADNORM_TRY(std::vector<Record> records, database.list());
+  HEADNORM_TRY(std::vector<Record> records, database.list(&damage));
   if (records.empty())
     return user_error(fmt::format("there are no records in '{}'", database.directory().string()),
                       "fill it with 'headnorm tune', or name another database with --db");

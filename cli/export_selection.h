@@ -19,8 +19,8 @@ struct SelectionOptions {
   void declare(CLI::App& command);
 };
 
-// The rows, not yet canonical, with their trials. Errors (user): a device that no record is of, or a selection that leaves nothing,
-// each with what there is.
-Result<std::vector<exports::Row>> select_rows(Database& database, const SelectionOptions& options);
+// The rows, not yet canonical, with their trials; `damage`: the records that could not be read, and are left out. Errors (user): a
+// device that no record is of, or a selection that leaves nothing, each with what there is.
+Result<std::vector<exports::Row>> select_rows(Database& database, const SelectionOptions& options, std::vector<Damage>& damage);
 
 }  // namespace headnorm::cli

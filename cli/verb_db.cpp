@@ -18,12 +18,6 @@
 namespace headnorm::cli {
 namespace {
 
-Json damage_json(const std::vector<Damage>& damage) {
-  Json list = Json::array();
-  for (const Damage& entry : damage) list.push_back({{"file", entry.file}, {"reason", entry.reason}});
-  return list;
-}
-
 class DbVerb final : public Verb {
  public:
   void declare(CLI::App& command) override {
@@ -143,9 +137,19 @@ class DbVerb final : public Verb {
     return report;
   }
 
+  // Of a damaged table it would be that of what is left, which another process may take for the whole.
   Result<Report> digest(Database& database, Report report) const {
-    HEADNORM_TRY(const std::vector<Record> records, database.list());
+    std::vector<Damage> damage;
+    HEADNORM_TRY(const std::vector<Record> records, database.list(&damage));
     report.document["records"] = records.size();
+    report.document["damaged"] = damage_json(damage);
+    if (!damage.empty()) {
+      report.exit_code = kExitCheckFailed;
+      report.error = environment_error(fmt::format("{} in {}: there is no digest of the whole table",
+                                                   counted(damage.size(), "damaged file"), database.directory().string()),
+                                       "'headnorm db check' says which; replace or delete them");
+      return report;
+    }
     report.document["digest"] = table_digest(records);
     report.text = table_digest(records) + "\n";
     return report;

@@ -107,6 +107,21 @@ TEST_F(ExportCommand, SelectsByDeviceKernelAndEvidence) {
   EXPECT_EQ(records({"--spec", test::kResidualSpec}), 1u);
 }
 
+TEST_F(ExportCommand, DamagedRecordsAreLeftOutAndNamed) {
+  const CommandResult whole = export_as("csv", at("whole.csv"), {"--json"});
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  EXPECT_EQ(whole.json()["damaged"], nlohmann::json::array());
+  const std::string id = whole.json()["records"][0]["record"];
+  write_whole(db() / "records" / (id + ".json"), "{");
+  const CommandResult rest = export_as("csv", at("rest.csv"), {"--json"});
+  ASSERT_EQ(rest.exit_code, 0) << rest.err;
+  EXPECT_NE(rest.err.find("warning: "), std::string::npos) << rest.err;
+  const nlohmann::json document = rest.json();
+  EXPECT_EQ(document["records"].size() + 1, whole.json()["records"].size());
+  ASSERT_EQ(document["damaged"].size(), 1u);
+  EXPECT_EQ(document["damaged"][0]["file"], "records/" + id + ".json");
+}
+
 TEST_F(ExportCommand, ErrorsNameTheValueAndTheRemedy) {
   expect_error(export_as("wisdon", at("out")), 2, "'wisdon'");
   expect_error(run({"export", "--db", db().string(), "-o", at("out")}), 2, "--format is missing");
