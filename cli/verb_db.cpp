@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <utility>
 
 #include "cli/database_option.h"
 #include "cli/db_kernels.h"
@@ -155,14 +156,20 @@ class DbVerb final : public Verb {
     return report;
   }
 
+  // An unfinished merge is listed, but nothing is wrong with it.
   Result<Report> check(Database& database, Report report) const {
     HEADNORM_TRY(const std::vector<Damage> damage, database.check());
     HEADNORM_TRY(const std::vector<Record> records, database.list());
     report.document["records"] = records.size();
+    std::vector<Damage> unfinished;
+    if (std::optional<Damage> merge = database.unfinished_merge()) unfinished.push_back(*std::move(merge));
     report.document["damaged"] = damage_json(damage);
+    report.document["unfinished"] = damage_json(unfinished);
     report.text = fmt::format("{}: {}, {}\n", database.directory().string(), counted(records.size(), "record"),
                               counted(damage.size(), "damaged file"));
-    for (const Damage& entry : damage) report.text += fmt::format("  {}: {}\n", entry.file, entry.reason);
+    for (const std::vector<Damage>* found : {&damage, &std::as_const(unfinished)}) {
+      for (const Damage& entry : *found) report.text += fmt::format("  {}: {}\n", entry.file, entry.reason);
+    }
     if (damage.empty()) return report;
     report.exit_code = kExitCheckFailed;
     report.error = environment_error(fmt::format("{} in {}", counted(damage.size(), "damaged file"), database.directory().string()),

@@ -261,6 +261,22 @@ TEST_F(ExportCommand, MergeTakesAllOrNothing) {
   EXPECT_FALSE(fs::exists(at("nothing")));
 }
 
+TEST_F(ExportCommand, AMergeThatWasStoppedIsListedUntilItIsFinished) {
+  EXPECT_EQ(run({"db", "check", "--db", db().string(), "--json"}).json()["unfinished"], nlohmann::json::array());
+  write_whole(db() / "pending.json", pending_to_json(entries_of(sample_rows())));
+  const CommandResult check = run({"db", "check", "--db", db().string(), "--json"});
+  EXPECT_EQ(check.exit_code, 0) << check.out;
+  const nlohmann::json document = check.json();
+  EXPECT_EQ(document["damaged"], nlohmann::json::array());
+  ASSERT_EQ(document["unfinished"].size(), 1u);
+  EXPECT_EQ(document["unfinished"][0]["file"], "pending.json");
+  EXPECT_NE(document["unfinished"][0]["reason"].get<std::string>().find("headnorm db merge"), std::string::npos);
+  EXPECT_NE(run({"db", "check", "--db", db().string()}).out.find("  pending.json: "), std::string::npos);
+  fs::create_directory(at("empty"));
+  ASSERT_EQ(run({"db", "merge", at("empty"), "--db", db().string()}).exit_code, 0);
+  EXPECT_EQ(run({"db", "check", "--db", db().string(), "--json"}).json()["unfinished"], nlohmann::json::array());
+}
+
 TEST_F(ExportCommand, MergeAndImportErrorsNameTheValueAndTheRemedy) {
   const std::string target = at("target");
   const auto refused = [&](const Words& words, int exit_code, const std::string& part) {
