@@ -54,12 +54,14 @@ class DbVerb final : public Verb {
     if (std::ranges::none_of(std::array{list_, show_, check_, digest_, gc_}, parsed))
       return user_error("db is given nothing to do",
                         "use db list, db show ID, db check, db digest, db gc, db merge DIR, db import FILE or db diff A B");
+    if (show_->parsed() && record_.empty()) return user_error("db show is given no record", "give an id of 'headnorm db list'");
+    HEADNORM_TRY(const KernelLimit limit, parse_limit(collect_));
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::read));
     Report report;
     report.document["directory"] = database->directory().string();
     if (list_->parsed()) return list(*database, std::move(report));
     if (digest_->parsed()) return digest(*database, std::move(report));
-    if (gc_->parsed()) return collect(*database, collect_, std::move(report));
+    if (gc_->parsed()) return collect(*database, limit, std::move(report));
     return show_->parsed() ? show(*database, std::move(report)) : check(*database, std::move(report));
   }
 
@@ -106,7 +108,6 @@ class DbVerb final : public Verb {
   }
 
   Result<Report> show(Database& database, Report report) const {
-    if (record_.empty()) return user_error("db show is given no record", "give an id of 'headnorm db list'");
     std::vector<Damage> damage;
     HEADNORM_TRY(const std::vector<Record> records, database.list(&damage));
     const Record* found = nullptr;

@@ -87,9 +87,10 @@ class ExportVerb final : public Verb {
     HEADNORM_CHECK(check_output("-o", *output_));
     if (gzip_ && !format->gzip)
       return user_error(fmt::format("--gzip is not for format {}", format->name), "leave it out, or use --format t4 or t4-ktt");
+    HEADNORM_TRY(const Selection selection, read_selection(selection_));
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::read));
     std::vector<Damage> damage;
-    HEADNORM_TRY(const std::vector<Row> rows, choose_rows(*database, *format, damage));
+    HEADNORM_TRY(const std::vector<Row> rows, choose_rows(*database, selection, *format, damage));
     HEADNORM_TRY(std::vector<File> files, format->render(rows, fmt::format("headnorm {}", HEADNORM_VERSION)));
     HEADNORM_CHECK(check_names(files));
     if (gzip_) HEADNORM_CHECK(compress(files));
@@ -98,8 +99,9 @@ class ExportVerb final : public Verb {
   }
 
  private:
-  Result<std::vector<Row>> choose_rows(Database& database, const Format& format, std::vector<Damage>& damage) const {
-    HEADNORM_TRY(std::vector<Row> rows, select_rows(database, selection_, damage));
+  Result<std::vector<Row>> choose_rows(Database& database, const Selection& selection, const Format& format,
+                                       std::vector<Damage>& damage) const {
+    HEADNORM_TRY(std::vector<Row> rows, select_rows(database, selection, damage));
     if (format.gpu_only) {
       std::erase_if(rows, [](const Row& row) { return row.record.device.target.kind == TargetKind::host; });
       if (rows.empty())
