@@ -46,10 +46,14 @@ Result<std::int64_t> parse_bytes(const std::string& text) {
   return user_error(fmt::format("--limit '{}' is not a size", text), "give --limit 512MiB, 2GiB or 0, say");
 }
 
-Result<Report> collect(const Database& database, const CollectOptions& options, Report report) {
+Result<KernelLimit> parse_limit(const CollectOptions& options) {
   KernelLimit limit;
   HEADNORM_TRY(limit.bytes, parse_bytes(options.limit));
   HEADNORM_TRY(limit.grace_seconds, parse_seconds(options.grace));
+  return limit;
+}
+
+Result<Report> collect(const Database& database, const KernelLimit& limit, Report report) {
   const std::filesystem::path path = database.directory() / "kernels";
   HEADNORM_TRY(const std::optional<Directory> kernels, Directory::open(AT_FDCWD, path.string(), path, Trust::code));
   Collected collected;
@@ -63,8 +67,8 @@ Result<Report> collect(const Database& database, const CollectOptions& options, 
   report.text = fmt::format("{}: {} of {} kept, {} of {} removed\n", path.string(), counted(collected.kept, "kernel"),
                             counted(collected.kept_bytes, "byte"), collected.removed, counted(collected.removed_bytes, "byte"));
   if (collected.kept_bytes > limit.bytes)
-    report.text +=
-        fmt::format("above the limit of {}: what is younger than --grace {} stays\n", counted(limit.bytes, "byte"), options.grace);
+    report.text += fmt::format("above the limit of {}: what is younger than --grace {}s stays\n", counted(limit.bytes, "byte"),
+                               limit.grace_seconds);
   return report;
 }
 

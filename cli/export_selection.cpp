@@ -41,10 +41,12 @@ Error no_such_kernel(const KernelSpec& spec, const std::vector<Record>& records)
                     "give its options, or --spec TEXT with one of these: " + listed(specs));
 }
 
-Error no_such_evidence(const std::string& wanted, const std::vector<Record>& records) {
+Error no_such_evidence(const std::set<Evidence>& wanted, const std::vector<Record>& records) {
   std::set<std::string> kinds;
+  std::vector<const char*> names;
   for (const Record& record : records) kinds.insert(to_text(record.evidence));
-  return user_error(fmt::format("no record of the selection is {}", wanted),
+  for (const Evidence evidence : wanted) names.push_back(to_text(evidence));
+  return user_error(fmt::format("no record of the selection is {}", fmt::join(names, " or ")),
                     fmt::format("tune on the device, or give --evidence {}", fmt::join(kinds, ",")));
 }
 
@@ -67,9 +69,18 @@ void SelectionOptions::declare(CLI::App& command) {
   shape.declare(command);
 }
 
-Result<std::vector<exports::Row>> select_rows(Database& database, const SelectionOptions& options) {
-  HEADNORM_TRY(const std::set<Evidence> evidence, read_evidence(options.evidence));
-  HEADNORM_TRY(std::vector<Record> records, database.list());
+Result<Selection> read_selection(const SelectionOptions& options) {
+  Selection selection;
+  selection.device = options.device;
+  HEADNORM_TRY(selection.evidence, read_evidence(options.evidence));
+  if (!options.shape.names_shape()) return selection;
+  HEADNORM_TRY(const Shape shape, make_shape(options.shape));
+  selection.spec = shape.spec;
+  return selection;
+}
+
+Result<std::vector<exports::Row>> select_rows(Database& database, const Selection& selection, std::vector<Damage>& damage) {
+  HEADNORM_TRY(std::vector<Record> records, database.list(&damage));
   if (records.empty())
     return user_error(fmt::format("there are no records in '{}'", database.directory().string()),
                       "fill it with 'headnorm tune', or name another database with --db");
@@ -78,17 +89,16 @@ Result<std::vector<exports::Row>> select_rows(Database& database, const Selectio
     std::erase_if(from, [&](const Record& record) { return !wanted(record); });
     return before;
   };
-  if (options.device) {
-    const std::vector<Record> all = keep(records, [&](const Record& record) { return is_device(record, *options.device); });
-    if (records.empty()) return no_such_device(*options.device, all);
+  if (selection.device) {
+    const std::vector<Record> all = keep(records, [&](const Record& record) { return is_device(record, *selection.device); });
+    if (records.empty()) return no_such_device(*selection.device, all);
   }
-  if (options.shape.names_shape()) {
-    HEADNORM_TRY(const Shape shape, make_shape(options.shape));
-    const std::vector<Record> all = keep(records, [&](const Record& record) { return record.spec == shape.spec; });
-    if (records.empty()) return no_such_kernel(shape.spec, all);
+  if (selection.spec) {
+    const std::vector<Record> all = keep(records, [&](const Record& record) { return record.spec == *selection.spec; });
+    if (records.empty()) return no_such_kernel(*selection.spec, all);
   }
-  const std::vector<Record> all = keep(records, [&](const Record& record) { return evidence.count(record.evidence) != 0; });
-  if (records.empty()) return no_such_evidence(options.evidence, all);
+  const std::vector<Record> all = keep(records, [&](const Record& record) { return selection.evidence.contains(record.evidence); });
+  if (records.empty()) return no_such_evidence(selection.evidence, all);
   std::vector<exports::Row> rows;
   for (Record& record : records) {
     HEADNORM_TRY(std::optional<TrialLog> trials, database.find_trials(record));

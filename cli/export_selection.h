@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,18 @@ struct SelectionOptions {
   void declare(CLI::App& command);
 };
 
-// The rows, not yet canonical, with their trials. Errors (user): a device that no record is of, or a selection that leaves nothing,
-// each with what there is.
-Result<std::vector<exports::Row>> select_rows(Database& database, const SelectionOptions& options);
+// What they ask for.
+struct Selection {
+  std::optional<std::string> device;
+  std::set<Evidence> evidence;
+  std::optional<KernelSpec> spec;
+};
+
+// What can be said before any database is opened. Errors (user).
+Result<Selection> read_selection(const SelectionOptions& options);
+
+// The rows, not yet canonical, with their trials; `damage`: the records that could not be read, and are left out. Errors (user): a
+// device that no record is of, or a selection that leaves nothing, each with what there is.
+Result<std::vector<exports::Row>> select_rows(Database& database, const Selection& selection, std::vector<Damage>& damage);
 
 }  // namespace headnorm::cli

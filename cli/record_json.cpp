@@ -31,6 +31,12 @@ Json result_json(const Record& record) {
             {"rejected", rejected}}}};
 }
 
+Json damage_json(const std::vector<Damage>& damage) {
+  Json list = Json::array();
+  for (const Damage& entry : damage) list.push_back({{"file", entry.file}, {"reason", entry.reason}});
+  return list;
+}
+
 std::string copy_ratio_text(const Record& record) { return record.copy_ratio > 0 ? fmt::format("{:.2f}", record.copy_ratio) : ""; }
 
 std::string short_spec(const KernelSpec& spec) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <utility>
 
 #include "cli/database_option.h"
 #include "cli/db_kernels.h"
@@ -17,12 +18,6 @@
 
 namespace headnorm::cli {
 namespace {
-
-Json damage_json(const std::vector<Damage>& damage) {
-  Json list = Json::array();
-  for (const Damage& entry : damage) list.push_back({{"file", entry.file}, {"reason", entry.reason}});
-  return list;
-}
 
 class DbVerb final : public Verb {
  public:
@@ -59,12 +54,14 @@ class DbVerb final : public Verb {
     if (std::ranges::none_of(std::array{list_, show_, check_, digest_, gc_}, parsed))
       return user_error("db is given nothing to do",
                         "use db list, db show ID, db check, db digest, db gc, db merge DIR, db import FILE or db diff A B");
+    if (show_->parsed() && record_.empty()) return user_error("db show is given no record", "give an id of 'headnorm db list'");
+    HEADNORM_TRY(const KernelLimit limit, parse_limit(collect_));
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::read));
     Report report;
     report.document["directory"] = database->directory().string();
     if (list_->parsed()) return list(*database, std::move(report));
     if (digest_->parsed()) return digest(*database, std::move(report));
-    if (gc_->parsed()) return collect(*database, collect_, std::move(report));
+    if (gc_->parsed()) return collect(*database, limit, std::move(report));
     return show_->parsed() ? show(*database, std::move(report)) : check(*database, std::move(report));
   }
 
@@ -111,7 +108,6 @@ class DbVerb final : public Verb {
   }
 
   Result<Report> show(Database& database, Report report) const {
-    if (record_.empty()) return user_error("db show is given no record", "give an id of 'headnorm db list'");
     std::vector<Damage> damage;
     HEADNORM_TRY(const std::vector<Record> records, database.list(&damage));
     const Record* found = nullptr;
@@ -143,22 +139,38 @@ class DbVerb final : public Verb {
     return report;
   }
 
+  // Of a damaged table it would be that of what is left, which another process may take for the whole.
   Result<Report> digest(Database& database, Report report) const {
-    HEADNORM_TRY(const std::vector<Record> records, database.list());
+    std::vector<Damage> damage;
+    HEADNORM_TRY(const std::vector<Record> records, database.list(&damage));
     report.document["records"] = records.size();
+    report.document["damaged"] = damage_json(damage);
+    if (!damage.empty()) {
+      report.exit_code = kExitCheckFailed;
+      report.error = environment_error(fmt::format("{} in {}: there is no digest of the whole table",
+                                                   counted(damage.size(), "damaged file"), database.directory().string()),
+                                       "'headnorm db check' says which; replace or delete them");
+      return report;
+    }
     report.document["digest"] = table_digest(records);
     report.text = table_digest(records) + "\n";
     return report;
   }
 
+  // An unfinished merge is listed, but nothing is wrong with it.
   Result<Report> check(Database& database, Report report) const {
     HEADNORM_TRY(const std::vector<Damage> damage, database.check());
     HEADNORM_TRY(const std::vector<Record> records, database.list());
     report.document["records"] = records.size();
+    std::vector<Damage> unfinished;
+    if (std::optional<Damage> merge = database.unfinished_merge()) unfinished.push_back(*std::move(merge));
     report.document["damaged"] = damage_json(damage);
+    report.document["unfinished"] = damage_json(unfinished);
     report.text = fmt::format("{}: {}, {}\n", database.directory().string(), counted(records.size(), "record"),
                               counted(damage.size(), "damaged file"));
-    for (const Damage& entry : damage) report.text += fmt::format("  {}: {}\n", entry.file, entry.reason);
+    for (const std::vector<Damage>* found : {&damage, &std::as_const(unfinished)}) {
+      for (const Damage& entry : *found) report.text += fmt::format("  {}: {}\n", entry.file, entry.reason);
+    }
     if (damage.empty()) return report;
     report.exit_code = kExitCheckFailed;
     report.error = environment_error(fmt::format("{} in {}", counted(damage.size(), "damaged file"), database.directory().string()),

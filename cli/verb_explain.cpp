@@ -175,12 +175,12 @@ class ExplainVerb final : public Verb {
     HEADNORM_TRY(AskedPlan asked, read_plan_options(shape.spec, options));
     HEADNORM_TRY(const std::int64_t rows, choose_rows(shape));
     HEADNORM_CHECK(parse_threads(threads_));
+    HEADNORM_TRY(const std::vector<RooflineDevice> devices, choose_devices(device_, threads_));
     std::optional<Lookup> lookup;
     if (!plan_.schedule) {
       HEADNORM_TRY(lookup, look_up(context, shape.spec, rows, asked.target));
       asked.schedule = lookup->schedule;
     }
-    HEADNORM_TRY(const std::vector<RooflineDevice> devices, choose_devices(device_, threads_));
     HEADNORM_TRY(const Work work, count_work(shape.spec));
     const Result<Plan> plan = make_plan(shape.spec, asked.schedule, asked.target);
     Report report;

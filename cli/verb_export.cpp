@@ -9,6 +9,7 @@
 #include "cli/database_option.h"
 #include "cli/export_selection.h"
 #include "cli/files.h"
+#include "cli/record_json.h"
 #include "cli/suggest.h"
 #include "cli/text_option.h"
 #include "cli/verb.h"
@@ -86,18 +87,21 @@ class ExportVerb final : public Verb {
     HEADNORM_CHECK(check_output("-o", *output_));
     if (gzip_ && !format->gzip)
       return user_error(fmt::format("--gzip is not for format {}", format->name), "leave it out, or use --format t4 or t4-ktt");
+    HEADNORM_TRY(const Selection selection, read_selection(selection_));
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::read));
-    HEADNORM_TRY(const std::vector<Row> rows, choose_rows(*database, *format));
+    std::vector<Damage> damage;
+    HEADNORM_TRY(const std::vector<Row> rows, choose_rows(*database, selection, *format, damage));
     HEADNORM_TRY(std::vector<File> files, format->render(rows, fmt::format("headnorm {}", HEADNORM_VERSION)));
     HEADNORM_CHECK(check_names(files));
     if (gzip_) HEADNORM_CHECK(compress(files));
     HEADNORM_TRY(const std::vector<fs::path> paths, write_all_files(*format, files));
-    return make_report(*format, rows, paths);
+    return make_report(*format, rows, damage, paths);
   }
 
  private:
-  Result<std::vector<Row>> choose_rows(Database& database, const Format& format) const {
-    HEADNORM_TRY(std::vector<Row> rows, select_rows(database, selection_));
+  Result<std::vector<Row>> choose_rows(Database& database, const Selection& selection, const Format& format,
+                                       std::vector<Damage>& damage) const {
+    HEADNORM_TRY(std::vector<Row> rows, select_rows(database, selection, damage));
     if (format.gpu_only) {
       std::erase_if(rows, [](const Row& row) { return row.record.device.target.kind == TargetKind::host; });
       if (rows.empty())
@@ -149,7 +153,8 @@ class ExportVerb final : public Verb {
     return {};
   }
 
-  static Report make_report(const Format& format, const std::vector<Row>& rows, const std::vector<fs::path>& paths) {
+  static Report make_report(const Format& format, const std::vector<Row>& rows, const std::vector<Damage>& damage,
+                            const std::vector<fs::path>& paths) {
     Report report;
     report.document["format"] = format.name;
     report.document["records"] = Json::array();
@@ -158,6 +163,7 @@ class ExportVerb final : public Verb {
                                             {"evidence", to_text(row.record.evidence)},
                                             {"candidates", exports::trials_of(row).size()},
                                             {"complete", exports::is_complete(row)}});
+    report.document["damaged"] = damage_json(damage);
     report.document["files"] = Json::array();
     for (const fs::path& path : paths) {
       report.document["files"].push_back(path.string());

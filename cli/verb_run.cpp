@@ -40,16 +40,17 @@ class RunVerb final : public Verb {
   }
 
   Result<Report> run(const Context& context) override {
+    HEADNORM_CHECK(check_shape());
     HEADNORM_CHECK(check_files(files_));
     HEADNORM_CHECK(check_database_option(database_));
+    HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(device_));
+    HEADNORM_TRY(const std::unique_ptr<CodegenBackend> backend,
+                 make_backend(backend_, device->info().target.kind, context.environment));
     HEADNORM_TRY(const FileTensor input, read_tensor(*files_.input));
     HEADNORM_CHECK(check_rows(*files_.input, input.shape));
     HEADNORM_TRY(const Shape shape, make_shape(shape_for(input)));
-    HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(device_));
     HEADNORM_TRY(RunTensors tensors, load_tensors(*device, shape.spec, files_, input));
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_serving_database(database_, context));
-    HEADNORM_TRY(const std::unique_ptr<CodegenBackend> backend,
-                 make_backend(backend_, device->info().target.kind, context.environment));
     Runtime runtime(*device, database.get(), backend.get(), no_jit_ ? JitMode::forbidden : JitMode::allowed);
     HEADNORM_TRY(const LaunchReport prepared, runtime.prepare(shape.spec, std::max<std::int64_t>(1, tensors.arguments.rows)));
     HEADNORM_TRY(const double time_us, measure(runtime, *device, shape.spec, tensors.arguments));
@@ -58,6 +59,19 @@ class RunVerb final : public Verb {
   }
 
  private:
+  // What is wrong with the shape whatever the input file holds.
+  Result<void> check_shape() const {
+    if (!shape_.names_shape()) return {};
+    Result<Shape> shape = make_shape(shape_);
+    for (const Dtype dtype : kDtypes) {
+      if (shape.ok() || shape_.names_dtype()) break;
+      ShapeOptions options = shape_;
+      options.dtype = to_text(dtype);
+      shape = make_shape(options);
+    }
+    return shape.ok() ? Result<void>() : shape.error();
+  }
+
   // Without a shape, or without a dtype, those of the input file are meant.
   ShapeOptions shape_for(const FileTensor& input) const {
     ShapeOptions options = shape_;

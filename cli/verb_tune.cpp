@@ -87,9 +87,9 @@ class TuneVerb final : public Verb {
     if (is_model_device(device_.device)) return run_by_model(request, context);
     HEADNORM_TRY(const Reference reference, make_reference(request.spec));
     HEADNORM_TRY(const std::unique_ptr<Device> device, open_device(device_));
-    HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::write));
     HEADNORM_TRY(const std::unique_ptr<CodegenBackend> backend,
                  make_backend(backend_, device->info().target.kind, context.environment));
+    HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::write));
     const InterruptScope interrupt;
     ProgressLine line(context);
     TuneServices services{

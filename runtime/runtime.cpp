@@ -52,7 +52,7 @@ enum class Reach : std::uint8_t { anywhere, memory };
 struct Entry {
   LaunchReport report;
   StoredBy stored_by;
-  std::shared_ptr<const LoadedKernel> kernel;
+  std::shared_ptr<const LoadedKernel> kernel;  // null for no rows
 };
 
 // Owns the entry only where it is not in the map.
@@ -142,6 +142,17 @@ struct Runtime::State {
     return fallback;
   }
 
+  // For no rows: nothing is launched, and only the report is kept.
+  Result<LaunchReport> report_empty(const KernelSpec& spec, const LaunchArguments& arguments) {
+    HEADNORM_TRY(const KernelSpec canonical, make_spec(spec));
+    HEADNORM_CHECK(check_arguments(canonical, arguments));
+    const Key key{spec, 0, Alignment::planned};
+    if (const Entry* found = entries.find(key)) return found->report;
+    const Entry made{default_report(canonical), {}, nullptr};
+    entries.insert(key, made, kMaxEntries);
+    return made.report;
+  }
+
   // The kernel that serves these tensors; rows > 0.
   Result<EntryPointer> get_for(const KernelSpec& spec, const LaunchArguments& arguments, Reach reach) {
     HEADNORM_TRY(EntryPointer entry, get({spec, arguments.rows, Alignment::planned}, arguments.stream, reach));
@@ -178,13 +189,11 @@ struct Runtime::State {
   }
 
   // Once its kernels are loaded and the index is published: launches of its shape find it in the map.
-  Result<void> enter_record(const Record& record) {
-    HEADNORM_TRY(const EntryPointer planned, get({record.spec, record.rows, Alignment::planned}, nullptr, Reach::memory));
+  void enter_record(const Record& record, WarmReport& report) {
+    const Result<EntryPointer> planned = get({record.spec, record.rows, Alignment::planned}, nullptr, Reach::memory);
+    if (!planned.ok()) return report.missing.push_back({record.id, planned.error()});
     (void)get({record.spec, record.rows, Alignment::any}, nullptr, Reach::memory);  // the twin may be missing
-    if (planned->report.record == record.id) return {};
-    return environment_error(
-        fmt::format("record {} does not serve: {}, which was looked up before, stays", record.id, planned->report.record.text()),
-        "warm all tables before the first launch, the one that is to serve first");
+    if ((*planned)->report.record != record.id) report.shadowed.push_back(record.id);
   }
 
   // Of all tables warmed so far and these records; by whoever holds warm_mutex.
@@ -224,10 +233,7 @@ struct Runtime::State {
         report.missing.push_back({record.id, had.error()});
     }
     publish(records);
-    for (const Record* record : loaded) {
-      if (const Result<void> entered = enter_record(*record); !entered.ok())
-        report.missing.push_back({record->id, entered.error()});
-    }
+    for (const Record* record : loaded) enter_record(*record, report);
     report.kernels = static_cast<int>(kernels.size());
     return {};
   }
@@ -270,11 +276,7 @@ Result<WarmReport> Runtime::warm(Database& table, std::string_view expected_dige
 }
 
 Result<LaunchReport> Runtime::run(const KernelSpec& spec, const LaunchArguments& arguments) {
-  if (arguments.rows <= 0) {
-    HEADNORM_TRY(const KernelSpec canonical, make_spec(spec));
-    HEADNORM_CHECK(check_arguments(canonical, arguments));
-    return state_->default_report(canonical);
-  }
+  if (arguments.rows <= 0) return state_->report_empty(spec, arguments);
   const Reach reach = state_->is_sealed() ? Reach::memory : Reach::anywhere;
   HEADNORM_TRY(const EntryPointer entry, state_->get_for(spec, arguments, reach));
   HEADNORM_CHECK(state_->device.launch(*entry->kernel, arguments));

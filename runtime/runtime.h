@@ -45,6 +45,8 @@ struct WarmReport {
   int records = 0;               // of the table that are this device's
   int kernels = 0;               // loaded for them, with those for misaligned tensors and the defaults
   std::vector<Missing> missing;  // records whose kernel is neither stored nor could be compiled
+  // Ids of records that do not serve although their kernels are loaded: their shape was launched before, and keeps what it had.
+  std::vector<std::string> shadowed;
 };
 
 // Thread-safe. Keeps what it looked up: the second launch of a shape touches neither files nor the compiler, allocates nothing and
@@ -69,8 +71,9 @@ class Runtime {
   // as they are stored or may be compiled. Then, and at once, look-ups are answered by the records of warmed tables alone, as they
   // are now: whatever is published later changes nothing. With JitMode::forbidden run() also reads no file any more: a kernel that
   // was not loaded is passed over for the spec's default, or is an error, at once. Launches meanwhile are served as before. Call it
-  // before the first launch: shapes that were looked up earlier keep their kernels. `table` is not used afterwards. Errors: the
-  // table cannot be read, or (user) its digest is not `expected_digest`, if that is given.
+  // before the first launch: shapes that were looked up earlier keep their kernels, and WarmReport::shadowed names their records.
+  // `table` is not used afterwards. Errors: the table cannot be read, or (user) its digest is not `expected_digest`, if that is
+  // given.
   Result<WarmReport> warm(Database& table, std::string_view expected_digest = {});
 
   // y (and residual_out) from x; misaligned tensors are served by the plan's unaligned schedule. A stored kernel that does not load

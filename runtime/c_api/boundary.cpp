@@ -19,6 +19,17 @@ headnorm_status status_of(ErrorKind kind) {
   return HEADNORM_ERROR_INTERNAL;
 }
 
+// headnorm itself throws nothing but for want of memory.
+template <class Text>
+headnorm_status fail_thrown(const Text& what) noexcept {
+  try {
+    return fail(user_error("a function that was handed to headnorm threw " + what(),
+                           "let no exception leave the functions of an executor, nor warn"));
+  } catch (const std::exception&) {
+    return HEADNORM_ERROR_USER;
+  }
+}
+
 }  // namespace
 
 headnorm_status fail(const Error& error) noexcept {
@@ -31,21 +42,20 @@ headnorm_status fail(const Error& error) noexcept {
   return status_of(error.kind);
 }
 
-headnorm_status fail(const std::exception& thrown) noexcept {
+headnorm_status fail(const std::bad_alloc& thrown) noexcept {
   try {
-    return fail(environment_error(thrown.what(), "free memory and try again"));
+    return fail(environment_error(fmt::format("there is not enough memory ({})", thrown.what()), "free memory and try again"));
   } catch (const std::exception&) {
     return HEADNORM_ERROR_ENVIRONMENT;
   }
 }
 
+headnorm_status fail(const std::exception& thrown) noexcept {
+  return fail_thrown([&] { return fmt::format("an exception: {}", thrown.what()); });
+}
+
 headnorm_status fail_foreign() noexcept {
-  try {
-    return fail(user_error("a function that was handed to headnorm threw an exception that is no std::exception",
-                           "let no exception leave the functions of an executor, nor warn"));
-  } catch (const std::exception&) {
-    return HEADNORM_ERROR_USER;
-  }
+  return fail_thrown([] { return std::string("an exception that is no std::exception"); });
 }
 
 Error null_argument(const char* name) { return user_error(fmt::format("{} is null", name), "give one (headnorm_c.h)"); }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <new>
 
 #include "core/result.h"
 #include "runtime/c_api/headnorm_c.h"
@@ -11,8 +12,9 @@
 namespace headnorm::c_api {
 
 headnorm_status fail(const Error& error) noexcept;
-headnorm_status fail(const std::exception& thrown) noexcept;
-headnorm_status fail_foreign() noexcept;  // for an exception that is no std::exception
+headnorm_status fail(const std::bad_alloc& thrown) noexcept;
+headnorm_status fail(const std::exception& thrown) noexcept;  // any other: of a function of the caller's
+headnorm_status fail_foreign() noexcept;                      // for an exception that is no std::exception
 Error null_argument(const char* name);
 
 // Runs `work`, which returns a Result<void>; nothing leaves it but a status.
@@ -21,6 +23,8 @@ headnorm_status guarded(const Work& work) noexcept {
   try {
     const Result<void> result = work();
     return result.ok() ? HEADNORM_OK : fail(result.error());
+  } catch (const std::bad_alloc& thrown) {
+    return fail(thrown);
   } catch (const std::exception& thrown) {
     return fail(thrown);
   } catch (...) {

@@ -247,6 +247,8 @@ typedef struct headnorm_warm_report {
   int32_t kernels; /* loaded */
   int32_t missing; /* records whose kernel is neither stored nor could be compiled */
   char digest[HEADNORM_DIGEST_BYTES];
+  int32_t shadowed; /* records that do not serve although their kernels are loaded: their shape was launched before, and keeps what
+                     * it had */
 } headnorm_warm_report;
 
 static inline headnorm_warm_report headnorm_warm_report_init(void) {
@@ -259,7 +261,8 @@ static inline headnorm_warm_report headnorm_warm_report_init(void) {
 /* Loads every kernel of the table for this device. Afterwards look-ups are answered by the warmed tables as they are now, and with
  * HEADNORM_JIT_FORBIDDEN nothing is compiled or read any more; launches meanwhile are served as before. `expected_digest` and
  * `report` may be null. If a kernel is missing, all others are loaded and serve, the report is filled, and the result is
- * HEADNORM_ERROR_ENVIRONMENT. If the digest is not the expected one nothing is loaded. */
+ * HEADNORM_ERROR_ENVIRONMENT. That a record is shadowed is no error: warm before the first launch where all processes must choose
+ * alike. If the digest is not the expected one nothing is loaded. */
 HEADNORM_API headnorm_status headnorm_runtime_warm(headnorm_runtime* runtime, headnorm_database* table, const char* expected_digest,
                                                    headnorm_warm_report* report);
 

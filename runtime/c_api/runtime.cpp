@@ -143,6 +143,7 @@ headnorm_status headnorm_runtime_warm(headnorm_runtime* runtime, headnorm_databa
     ours.records = warmed.records;
     ours.kernels = warmed.kernels;
     ours.missing = static_cast<std::int32_t>(warmed.missing.size());
+    ours.shadowed = static_cast<std::int32_t>(warmed.shadowed.size());
     write_text(ours.digest, warmed.digest);
     if (report != nullptr) write_struct(report, ours);
     return missing_kernels(warmed);

@@ -58,7 +58,7 @@ struct Lookup {
 // rows, shipped with headnorm", "the default: nothing is known of this shape".
 std::string describe(const Lookup& lookup);
 
-// What `db check` found wrong, or what a look-up passed over.
+// What `db check` found wrong or unfinished, or what a look-up passed over.
 struct Damage {
   std::string file;  // relative to the directory
   std::string reason;
@@ -118,6 +118,8 @@ class Database {
 
   // Reads every file and says what is damaged.
   virtual Result<std::vector<Damage>> check() = 0;
+  // A merge that is written down and has not ended, with what ends it: no damage. Not asked of kinds that cannot be merged into.
+  virtual std::optional<Damage> unfinished_merge() const { return std::nullopt; }
 };
 
 // $HEADNORM_DB is read by the command line only; this is $XDG_CACHE_HOME/headnorm or $HOME/.cache/headnorm from the given values

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <tuple>
 
+#include "core/counted.h"
 #include "runtime/database/kernel_limit.h"
 #include "runtime/database/sealed_json.h"
 
@@ -312,13 +313,27 @@ Result<void> DirectoryDatabase::finish_pending() {
   return {};
 }
 
+// None: there is no merge on its way.
+Result<std::optional<std::vector<MergeEntry>>> DirectoryDatabase::read_pending() const {
+  HEADNORM_TRY(const std::optional<std::string> text, root_.read(kPendingName, kMostPendingBytes));
+  if (!text.has_value()) return std::optional<std::vector<MergeEntry>>();
+  HEADNORM_TRY(std::vector<MergeEntry> entries, pending_from_json(*text));
+  return std::optional(std::move(entries));
+}
+
 // A pending.json that nobody can finish, and that keeps merges from beginning.
 std::optional<Damage> DirectoryDatabase::damaged_pending() const {
-  const Result<std::optional<std::string>> text = root_.read(kPendingName, kMostPendingBytes);
-  if (text.ok() && !text->has_value()) return std::nullopt;
-  const Result<std::vector<MergeEntry>> entries = text.ok() ? pending_from_json(**text) : text.error();
+  const auto entries = read_pending();
   if (entries.ok()) return std::nullopt;
   return Damage{kPendingName, entries.error().message + "; no merge begins before it is deleted: delete it, and merge again"};
+}
+
+std::optional<Damage> DirectoryDatabase::unfinished_merge() const {
+  const auto entries = read_pending();
+  if (!entries.ok() || !entries->has_value()) return std::nullopt;
+  return Damage{kPendingName, fmt::format("a merge of {} that has not ended: if no process is at work on it, the next command that "
+                                          "opens the database to write finishes it (headnorm db merge, tune or run)",
+                                          counted((*entries)->size(), "record"))};
 }
 
 Result<std::vector<Damage>> DirectoryDatabase::check() {

@@ -38,6 +38,7 @@ class DirectoryDatabase final : public Database {
   Result<MergeCounts> merge(const std::vector<MergeEntry>& entries) override;
   void warn(const std::string& kind, const std::string& message) override;
   Result<std::vector<Damage>> check() override;
+  std::optional<Damage> unfinished_merge() const override;
 
  private:
   DirectoryDatabase(Directory root, DatabaseOptions options, std::unique_ptr<FileOps> ops)
@@ -54,6 +55,7 @@ class DirectoryDatabase final : public Database {
   Result<void> take_trials(const TrialLog& log, const Record& record);
   Result<void> finish_stopped_merge();
   Result<void> finish_pending();
+  Result<std::optional<std::vector<MergeEntry>>> read_pending() const;
   std::optional<Damage> damaged_pending() const;
   void warn(const std::string& kind, const Error& error) { warn(kind, error.message + "; " + error.remedy); }
 

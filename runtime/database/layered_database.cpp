@@ -50,6 +50,7 @@ class LayeredDatabase final : public Database {
   Result<std::vector<Damage>> check() override {
     return user_ ? user_->check() : Result<std::vector<Damage>>(std::vector<Damage>());
   }
+  std::optional<Damage> unfinished_merge() const override { return user_ ? user_->unfinished_merge() : std::nullopt; }
 
  private:
   // As RecordIndex has it: an emulated record comes after every other one of this device and spec.

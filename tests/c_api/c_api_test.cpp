@@ -214,6 +214,30 @@ TEST_F(CApi, MissingKernelsAreAnErrorWithAReport) {
   library().runtime_release(runtime);
 }
 
+TEST_F(CApi, AShapeThatIsLaunchedBeforeTheWarmingIsNoError) {
+  headnorm_database* table = nullptr;  // with a better record than the one that is served by then
+  const std::filesystem::path better = directory_.path() / "better";
+  headnorm_runtime* const runtime = make_runtime();
+  headnorm_arguments a = arguments();
+  ++a.rows;
+  ASSERT_SUCCEEDS(library().runtime_launch(runtime, spec_, &a, nullptr));
+  {
+    const auto from = Database::open(root_).value(), to = Database::open(better).value();
+    Record record = from->find(record_id_).value().value();
+    record.rows = a.rows;
+    record.id = record_id(record.spec, record.rows, record.device, record.policy);
+    ASSERT_TRUE(to->publish(record).ok());
+  }
+  ASSERT_SUCCEEDS(library().database_open(better.c_str(), nullptr, &table));
+  headnorm_warm_report report = headnorm_warm_report_init();
+  ASSERT_SUCCEEDS(library().runtime_warm(runtime, table, nullptr, &report));
+  EXPECT_EQ(report.records, 1);
+  EXPECT_EQ(report.missing, 0);
+  EXPECT_EQ(report.shadowed, 1);
+  library().database_release(table);
+  library().runtime_release(runtime);
+}
+
 TEST_F(CApi, HandlesKeepAliveWhatTheyNeed) {
   headnorm_runtime* const runtime = make_runtime();
   headnorm_buffer *x = nullptr, *y = nullptr;
@@ -309,8 +333,11 @@ TEST_F(CApi, NoExceptionOfACallersFunctionLeavesTheLibrary) {
     return first;
   };
   expect_error(digest_with([](void*, const char*) { throw 42; }), HEADNORM_ERROR_USER, "no std::exception");
-  expect_error(digest_with([](void*, const char*) { throw std::runtime_error("of the caller"); }), HEADNORM_ERROR_ENVIRONMENT,
-               "of the caller");
+  expect_error(digest_with([](void*, const char*) { throw std::runtime_error("of the caller"); }), HEADNORM_ERROR_USER,
+               "a function that was handed to headnorm threw an exception: of the caller");
+  EXPECT_NE(std::string(library().last_remedy()).find("executor"), std::string::npos) << library().last_remedy();
+  expect_error(digest_with([](void*, const char*) { throw std::bad_alloc(); }), HEADNORM_ERROR_ENVIRONMENT, "not enough memory");
+  EXPECT_NE(std::string(library().last_remedy()).find("free memory"), std::string::npos) << library().last_remedy();
 }
 
 // A copy of the library, in a place of its own, finds what lies beside it there.

@@ -466,6 +466,26 @@ TEST(Db, ChecksAndListsDamage) {
   EXPECT_NE(show.err.find("0123456789abcdef0123456789abcdef.json is damaged: "), std::string::npos) << show.err;
 }
 
+// What is left of a table would have a digest that another process could take for that of the whole.
+TEST(Db, ThereIsNoDigestOfADamagedTable) {
+  const Command command;
+  const std::filesystem::path db = command.home() / "db";
+  ASSERT_TRUE(Database::open(db).value()->publish(sample_record()).ok());
+  EXPECT_EQ(answer(command, {"db", "digest", "--db", db})["damaged"], json::array());
+  write_whole(db / "records" / "0123456789abcdef0123456789abcdef.json", "{\"format\": 1");
+  const CommandResult result = command.run({"db", "digest", "--db", db, "--json"});
+  EXPECT_EQ(result.exit_code, 1);
+  const json document = result.json();
+  EXPECT_EQ(document["ok"], false);
+  EXPECT_FALSE(document.contains("digest")) << document;
+  EXPECT_EQ(document["records"], 1);
+  ASSERT_EQ(document["damaged"].size(), 1u);
+  EXPECT_NE(document["error"]["remedy"].get<std::string>().find("headnorm db check"), std::string::npos) << document;
+  const CommandResult text = command.run({"db", "digest", "--db", db});
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_EQ(text.out, "");
+}
+
 TEST(Db, DigestsAndCollects) {
   const Command command;
   const std::filesystem::path db = command.home() / "db", copy = command.home() / "copy";

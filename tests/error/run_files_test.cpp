@@ -130,6 +130,18 @@ TEST_F(RunTest, InplaceGivesBothOutputs) {
   EXPECT_EQ(values_of(path("y.npy")), (std::vector<float>{1, 1}));
 }
 
+// The shape is looked at before the input, and may be legal for the dtype of the input alone.
+TEST_F(RunTest, AShapeIsLegalThatIsSoForTheDtypeOfTheInput) {
+  const Words shape = {"--width",     "2",   "--head-size",      "2",          "--residual", "inplace",
+                       "--out-dtype", "f32", "--residual-input", path("r.npy")};
+  write("x.npy", npy(Dtype::f32, {1, 2}, {1, 1}));
+  write("r.npy", npy(Dtype::f32, {1, 2}, {2, 2}));
+  run_well(files(shape));
+  std::filesystem::remove(path("y.npy"));
+  write("x.npy", npy(Dtype::bf16, {1, 2}, {1, 1}));
+  EXPECT_NE(refusal(2, files(shape)).find("the dtypes differ"), std::string::npos);
+}
+
 TEST_F(RunTest, NoRowsAreNoFailure) {
   write("x.npy", npy(Dtype::f32, {0, 8}, {}));
   const nlohmann::json document = run_well(files());

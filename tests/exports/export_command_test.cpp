@@ -107,6 +107,21 @@ TEST_F(ExportCommand, SelectsByDeviceKernelAndEvidence) {
   EXPECT_EQ(records({"--spec", test::kResidualSpec}), 1u);
 }
 
+TEST_F(ExportCommand, DamagedRecordsAreLeftOutAndNamed) {
+  const CommandResult whole = export_as("csv", at("whole.csv"), {"--json"});
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  EXPECT_EQ(whole.json()["damaged"], nlohmann::json::array());
+  const std::string id = whole.json()["records"][0]["record"];
+  write_whole(db() / "records" / (id + ".json"), "{");
+  const CommandResult rest = export_as("csv", at("rest.csv"), {"--json"});
+  ASSERT_EQ(rest.exit_code, 0) << rest.err;
+  EXPECT_NE(rest.err.find("warning: "), std::string::npos) << rest.err;
+  const nlohmann::json document = rest.json();
+  EXPECT_EQ(document["records"].size() + 1, whole.json()["records"].size());
+  ASSERT_EQ(document["damaged"].size(), 1u);
+  EXPECT_EQ(document["damaged"][0]["file"], "records/" + id + ".json");
+}
+
 TEST_F(ExportCommand, ErrorsNameTheValueAndTheRemedy) {
   expect_error(export_as("wisdon", at("out")), 2, "'wisdon'");
   expect_error(run({"export", "--db", db().string(), "-o", at("out")}), 2, "--format is missing");
@@ -244,6 +259,22 @@ TEST_F(ExportCommand, MergeTakesAllOrNothing) {
   EXPECT_EQ(merged.exit_code, 2);
   EXPECT_NE(merged.err.find(rows[0].record.id), std::string::npos) << merged.err;
   EXPECT_FALSE(fs::exists(at("nothing")));
+}
+
+TEST_F(ExportCommand, AMergeThatWasStoppedIsListedUntilItIsFinished) {
+  EXPECT_EQ(run({"db", "check", "--db", db().string(), "--json"}).json()["unfinished"], nlohmann::json::array());
+  write_whole(db() / "pending.json", pending_to_json(entries_of(sample_rows())));
+  const CommandResult check = run({"db", "check", "--db", db().string(), "--json"});
+  EXPECT_EQ(check.exit_code, 0) << check.out;
+  const nlohmann::json document = check.json();
+  EXPECT_EQ(document["damaged"], nlohmann::json::array());
+  ASSERT_EQ(document["unfinished"].size(), 1u);
+  EXPECT_EQ(document["unfinished"][0]["file"], "pending.json");
+  EXPECT_NE(document["unfinished"][0]["reason"].get<std::string>().find("headnorm db merge"), std::string::npos);
+  EXPECT_NE(run({"db", "check", "--db", db().string()}).out.find("  pending.json: "), std::string::npos);
+  fs::create_directory(at("empty"));
+  ASSERT_EQ(run({"db", "merge", at("empty"), "--db", db().string()}).exit_code, 0);
+  EXPECT_EQ(run({"db", "check", "--db", db().string(), "--json"}).json()["unfinished"], nlohmann::json::array());
 }
 
 TEST_F(ExportCommand, MergeAndImportErrorsNameTheValueAndTheRemedy) {

@@ -252,6 +252,7 @@ TEST(Merge, HostilePendingFileIsPassedOverWithAWarning) {
     const Result<std::vector<Damage>> damage = (*database)->check();
     ASSERT_TRUE(damage.ok());
     ASSERT_EQ(damage->size(), 1u);
+    EXPECT_FALSE((*database)->unfinished_merge().has_value());
     EXPECT_EQ(damage->front().file, "pending.json");
     EXPECT_NE(damage->front().reason.find("delete it, and merge again"), std::string::npos) << damage->front().reason;
     std::filesystem::remove(place / "pending.json");
@@ -264,8 +265,14 @@ TEST(Merge, APendingFileThatCanBeFinishedIsNoDamage) {
   const TemporaryDirectory folder;
   const std::filesystem::path place = folder.path() / "db";
   const auto database = *Database::open(place);
+  EXPECT_FALSE(database->unfinished_merge().has_value());
   test::write_file(place / "pending.json", pending_to_json(entries_of(sample_rows())));
   EXPECT_TRUE(database->check()->empty());
+  const std::optional<Damage> unfinished = database->unfinished_merge();
+  ASSERT_TRUE(unfinished.has_value());
+  EXPECT_EQ(unfinished->file, "pending.json");
+  EXPECT_NE(unfinished->reason.find(std::to_string(sample_rows().size()) + " records"), std::string::npos) << unfinished->reason;
+  EXPECT_FALSE((*Database::open(place))->unfinished_merge().has_value()) << "whoever opens it to write finishes it";
 }
 
 // ---- trials --------------------------------------------------------------------------------------------------------------------

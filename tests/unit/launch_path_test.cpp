@@ -81,6 +81,28 @@ TEST_F(LaunchPath, AHostLaunchOfAKnownShapeTakesNoMemoryAndNoLock) {
   EXPECT_EQ(y_.back(), 1.0f);
 }
 
+TEST_F(LaunchPath, AnEmptyBatchTakesNoMemoryAndNoLock) {
+  const auto device = make_host_device(1);
+  ASSERT_TRUE(device.ok());
+  Runtime runtime(**device, &database_, &backend_);
+  arguments_.rows = 0;
+  const auto first = runtime.run(spec(), arguments_);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->served, Served::fallback);
+  const Counts counts;
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(runtime.run(spec(), arguments_).ok());
+  counts.expect_nothing();
+  EXPECT_EQ(backend_.compilations, 0);
+  EXPECT_EQ(y_.front(), 0.0f);
+
+  arguments_.rows = -1;
+  EXPECT_FALSE(runtime.run(spec(), arguments_).ok());
+  KernelSpec illegal = spec();
+  illegal.head_size = 5;
+  arguments_.rows = 0;
+  EXPECT_FALSE(runtime.run(illegal, arguments_).ok());
+}
+
 // A compiler for a driver that takes any text.
 class AnyText final : public CodegenBackend {
  public:

@@ -83,6 +83,7 @@ TEST_F(Warm, AHundredLaunchesCompileAndReadNothing) {
   EXPECT_EQ(warmed->records, 2);
   EXPECT_GE(warmed->kernels, 2);
   EXPECT_TRUE(warmed->missing.empty());
+  EXPECT_TRUE(warmed->shadowed.empty());
   fs::remove_all(root_);  // what is not in memory cannot come from anywhere
   for (int i = 0; i < 100; ++i) {
     const auto report = launch(runtime, spec_, kRows[i % 2]);
@@ -147,6 +148,22 @@ TEST_F(Warm, ARecordWithoutAKernelIsCompiledOrNamed) {
   EXPECT_GT(compilations, 0);
   for (std::int64_t rows : {4, 64, 512, 700}) ASSERT_TRUE(launch(compiling, spec_, rows).ok());
   EXPECT_EQ(backend_.compilations, compilations);
+}
+
+TEST_F(Warm, ARecordOfAShapeThatWasLaunchedBeforeIsShadowedAndNotMissing) {
+  fixtures::MemoryDatabase nothing;
+  Runtime runtime(*device_, &nothing, &backend_);
+  const auto before = launch(runtime, spec_, kRows[0]);
+  ASSERT_TRUE(before.ok()) << before.error().message;
+  ASSERT_EQ(before->served, Served::fallback);
+  const auto warmed = runtime.warm(*database_);
+  ASSERT_TRUE(warmed.ok()) << warmed.error().message;
+  EXPECT_EQ(warmed->records, 2);
+  EXPECT_TRUE(warmed->missing.empty()) << warmed->missing[0].error.message;
+  const std::string record = record_id(make_spec(spec_).value(), kRows[0], device_->info(), CachePolicy::cold);
+  EXPECT_EQ(warmed->shadowed, std::vector<std::string>{record});
+  EXPECT_EQ(launch(runtime, spec_, kRows[0])->served, Served::fallback) << "it keeps what it had";
+  EXPECT_EQ(launch(runtime, spec_, kRows[1])->served, Served::exact);
 }
 
 TEST_F(Warm, TheTableMayBeAnotherThanTheRuntimesDatabase) {
