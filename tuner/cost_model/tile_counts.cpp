@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/cluster.h"
 #include "tuner/cost_model/sectors.h"
 
 namespace headnorm {
@@ -192,14 +193,14 @@ const GpuReduction& reduction_over(const Plan& plan, std::int64_t parts) {
   return parts > 1 ? plan.gpu().over_group : plan.gpu().over_part;
 }
 
-void add_reduction(const GpuReduction& reduction, TileCounts& counts) {
+void add_reduction(const GpuPlan& shape, const GpuReduction& reduction, TileCounts& counts) {
   const int steps = std::countr_zero(static_cast<unsigned>(reduction.shuffle_lanes));
   counts.tile.shuffle += steps;
   counts.tile.arithmetic += steps;
   if (reduction.partials == 1) return;
   counts.tile.shared += 1 + reduction.partials;
   counts.tile.arithmetic += reduction.partials - 1;
-  counts.tile.address += kPartialAddress + (reduction.unrolled() ? 0 : kLoopedPartial * reduction.partials);
+  counts.tile.address += kPartialAddress + (adds_in_straight_code(shape, reduction) ? 0 : kLoopedPartial * reduction.partials);
 }
 
 // The reductions of a sweep, which meet together.
@@ -207,7 +208,7 @@ void count_meeting(const Plan& plan, std::span<const GpuReduction* const> reduct
   Waits& waits = counts.waits;
   int most_partials = 1, most_steps = 0;
   for (const GpuReduction* reduction : reductions) {
-    add_reduction(*reduction, counts);
+    add_reduction(plan.gpu(), *reduction, counts);
     most_partials = std::max(most_partials, reduction->partials);
     most_steps = std::max(most_steps, std::countr_zero(static_cast<unsigned>(reduction->shuffle_lanes)));
   }
