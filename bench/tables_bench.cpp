@@ -30,15 +30,15 @@ std::string percentiles(std::vector<double> values) {
   return fmt::format("{:8.2f} ({:.2f} to {:.2f})", at(0.5), at(0.2), at(0.8));
 }
 
-// Whether a look-up found a table at all.
-bool measure(const char* directory, const char* target, int rounds) {
+// Whether every look-up found a table.
+bool measure(const char* directory, const Target& target, int rounds) {
   KernelSpec spec;
   spec.width = 4096;
   spec.head_size = 256;
   DeviceInfo device;
-  device.target = *parse_target(target);
+  device.target = target;
   std::vector<double> first_ms, later_us;
-  bool found = false;
+  bool found = true;
   for (int round = 0; round < rounds; ++round) {
     ShippedTables tables(directory);
     const double begin_s = processor_seconds();
@@ -47,9 +47,9 @@ bool measure(const char* directory, const char* target, int rounds) {
     const Result<Lookup> later = tables.look_up(spec, 1024, device);
     first_ms.push_back((read_s - begin_s) * 1e3);
     later_us.push_back((processor_seconds() - read_s) * 1e6);
-    found = first.ok() && later.ok() && first->record.has_value();
+    found = found && first.ok() && first->record.has_value() && later.ok() && later->record.has_value();
   }
-  if (found) fmt::print("{:<12} first {} ms, later {} us\n", target, percentiles(first_ms), percentiles(later_us));
+  if (found) fmt::print("{:<12} first {} ms, later {} us\n", to_text(target), percentiles(first_ms), percentiles(later_us));
   return found;
 }
 
@@ -62,8 +62,14 @@ int main(int argc, char** argv) {
     return 2;
   }
   bool found = true;
-  for (const char* target : {"sm_80+ptx74", "sm_90+ptx80", "sm_100+ptx88", "sm_120+ptx88", "x86-64-v3", "x86-64-v4"})
-    found = measure(argv[1], target, rounds) && found;
+  for (const char* target : {"sm_80+ptx74", "sm_90+ptx80", "sm_100+ptx88", "sm_120+ptx88", "x86-64-v3", "x86-64-v4"}) {
+    const Result<Target> parsed = parse_target(target);
+    if (!parsed.ok()) {
+      fmt::print(stderr, "{}\n", parsed.error().message);
+      return 2;
+    }
+    found = measure(argv[1], *parsed, rounds) && found;
+  }
   if (!found) fmt::print(stderr, "'{}' lacks a table\n", argv[1]);
   return found ? 0 : 1;
 }

@@ -2,6 +2,7 @@
 // 13.0 reports for the plans of the tests, which hold its error (docs/schedules.md).
 #include <algorithm>
 
+#include "core/cluster.h"
 #include "core/plan_rules.h"
 
 namespace headnorm {
@@ -63,7 +64,7 @@ int loaded_partials(const Plan& plan, const GpuPlan& shape) {
   constexpr int kMost = 16;
   const auto of = [&](std::int64_t parts) {
     const GpuReduction& reduction = parts > 1 ? shape.over_group : shape.over_part;
-    return reduction.partials > 1 && reduction.unrolled() ? reduction.partials : 0;
+    return reduction.partials > 1 && adds_in_straight_code(shape, reduction) ? reduction.partials : 0;
   };
   const int loaded = of(plan.parts_per_head) + (plan.spec.has_gate() ? of(plan.parts_per_seed) : 0);
   return loaded <= kMost ? loaded : 0;

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "core/cluster.h"
 #include "core/plan_rules.h"
 
 namespace headnorm {
@@ -233,7 +234,6 @@ int default_lanes(std::int64_t part, int vector, int bytes, std::int64_t most) {
 // registers; by the largest that every device takes where none can.
 void share_among_blocks(const KernelSpec& spec, std::int64_t part_elements, std::int64_t parts_per_group, GpuSchedule& s) {
   constexpr std::int64_t kBlockThreads = 512;
-  constexpr int kMostBlocks = 8;
   const auto keeps = [&] {
     const std::int64_t step = std::int64_t{s.lanes} * s.cluster * s.vector_elements;
     const std::int64_t kept = kept_values(spec) * ((part_elements + step - 1) / step) * s.vector_elements;
@@ -242,7 +242,7 @@ void share_among_blocks(const KernelSpec& spec, std::int64_t part_elements, std:
   if (keeps()) return;
   const int lanes = s.lanes;
   while (s.lanes > 1 && s.lanes * parts_per_group > kBlockThreads) s.lanes /= 2;
-  while (s.cluster < kMostBlocks && s.cluster * 2 <= s.lanes && !keeps()) s.cluster *= 2;
+  while (s.cluster < kPortableCluster && s.cluster * 2 <= s.lanes && !keeps()) s.cluster *= 2;
   if (s.cluster == 1 && !keeps()) s.lanes = lanes;
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "core/cluster.h"
 #include "runtime/cuda/cubin_compiler.h"
 #include "runtime/cuda/device_facts.h"
 #include "runtime/cuda/handles.h"
@@ -17,8 +18,6 @@
 namespace headnorm {
 namespace cuda {
 namespace {
-
-constexpr int kPortableCluster = 8;  // blocks of a cluster that every device with clusters takes
 
 class CudaKernel final : public LoadedKernel {
  public:

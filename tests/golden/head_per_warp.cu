@@ -2,7 +2,7 @@
 //   spec           width=4096,head_size=256,x=bf16,y=bf16,weight=channel:bf16,eps=1e-06
 //   schedule       lanes=32,vector=8,block=128,groups=4,rows=1,residency=registers,unroll=1,grid=once,weights=after,access=16
 //   target         sm_90
-//   block          128 threads: 1 rows of 4 groups of 1 parts of 256 elements, 32 lanes a part
+//   block          128 threads: 1 row of 4 groups of 1 part of 256 elements, 32 lanes a part
 //   grid           ceil(rows / 1) * 4 blocks in x; at most 536870911 rows
 //   shared memory  0 bytes, static
 // parameters

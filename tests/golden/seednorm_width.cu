@@ -2,7 +2,7 @@
 //   spec           width=288,head_size=72,x=bf16,y=bf16,weight=channel:bf16,eps=1e-06,residual=add:bf16,gate=seednorm,seed_heads=1
 //   schedule       lanes=16,vector=4,block=64,groups=1,rows=1,residency=registers,unroll=2,grid=once,weights=after,access=8
 //   target         sm_80
-//   block          64 threads: 1 rows of 1 groups of 4 parts of 72 elements, 16 lanes a part
+//   block          64 threads: 1 row of 1 group of 4 parts of 72 elements, 16 lanes a part
 //   grid           ceil(rows / 1) * 1 blocks in x; at most 2147483647 rows
 //   shared memory  8 bytes, static
 // parameters

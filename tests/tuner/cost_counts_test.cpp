@@ -183,6 +183,25 @@ TEST_P(CostCounts, OfSafeRangeHaveAMeetingForThePeaksToo) {
   EXPECT_EQ(compared, target.has_clusters() ? 6 : 4);
 }
 
+// Products of safe-range count once where they are of two elements: u times the scales, and what the last sweep makes of them.
+TEST_P(CostCounts, OfSafeRangeTakeTwoElementsAtATimeWhereTheTargetDoes) {
+  const Target target = *parse_target(GetParam());
+  for (const char* text : {"width=8192,head_size=8192,mode=safe-range", "width=8192,head_size=8192,mode=safe-range,gate=seednorm",
+                           "width=8192,head_size=8192,mode=safe-range,residual=add:bf16,norm_input=unrounded",
+                           "width=8192,head_size=8192,mode=safe-range,residual=add:bf16,residual_scale=0.5,gate=seednorm"}) {
+    SCOPED_TRACE(text);
+    const Plan plan = *make_plan(*parse_spec(text), *parse_schedule("lanes=256,vector=8"), target);
+    const Result<emulator::Counters> counted = run(plan, 2, 0);
+    ASSERT_TRUE(counted.ok()) << counted.error().message;
+    const LaunchCounts modelled = count_launch(plan, count_tile(plan), 2, grid_blocks(plan, 2));
+    const double warps = static_cast<double>(grid_blocks(plan, 2)) * plan.gpu().block_threads / 32;
+    const double arithmetic = warps * count_tile(plan).tile.arithmetic;
+    const std::uint64_t floating = of_kind(*counted, emulator::Kind::floating);
+    EXPECT_LE(std::abs(error_of(static_cast<double>(floating), arithmetic)), 0.05) << floating << " " << arithmetic;
+    EXPECT_LE(std::abs(error_of(static_cast<double>(issued(*counted)), instructions_of(modelled))), kMostInstructionsError);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, CostCounts, ::testing::Values("sm_80", "sm_90", "sm_100+ptx88", "sm_120+ptx88"),
                          [](const auto& test) { return std::string(test.param).substr(0, std::string(test.param).find('+')); });
 

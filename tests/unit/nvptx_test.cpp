@@ -340,7 +340,9 @@ TEST_P(PackedText, HasTheElementwiseArithmeticInPairs) {
         PackedCounts{"width=4096,head_size=256,weight_offset=1", "lanes=32,vector=8", 4, 4 + 4, 0},
         PackedCounts{"width=4096,head_size=256,residual=add:bf16,gate=seednorm", "lanes=32,vector=8", 4, 4 + 4, 4},
         // An assembler would fuse a packed sum of a packed product.
-        PackedCounts{"width=4096,head_size=256,residual=add:bf16,residual_scale=0.5", "lanes=32,vector=8", 0, 4 + 4 + 4, 0}}) {
+        PackedCounts{"width=4096,head_size=256,residual=add:bf16,residual_scale=0.5", "lanes=32,vector=8", 0, 4 + 4 + 4, 0},
+        PackedCounts{"width=4096,head_size=256,x=f32,y=f32,residual=add:f32,residual_scale=0.5", "lanes=32,vector=8", 0, 4 + 4 + 4,
+                     0}}) {
     SCOPED_TRACE(row.schedule);
     const KernelSpec spec = *parse_spec(row.spec);
     const Target target = *parse_target(GetParam());

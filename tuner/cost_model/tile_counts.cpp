@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/cluster.h"
 #include "tuner/cost_model/sectors.h"
 
 namespace headnorm {
@@ -92,6 +93,18 @@ PerElement in_pairs(const Plan& plan, int operations, int joints) {
 
 PerElement load(const Plan& plan, Operand operand) { return {0, unpack(operand_dtype(plan.spec, operand)) + split(plan, operand)}; }
 
+// Whether x and residual are added two elements at a time on a target that has it.
+bool sums_in_pairs(const KernelSpec& spec) {
+  const bool has_f16 = spec.x_dtype == Dtype::f16 || spec.residual_dtype == Dtype::f16;
+  return spec.has_residual() && !has_f16 && spec.residual_scale == 1;
+}
+
+// Whether u, as the sweeps after its first take it, still is such a sum; else they join it.
+bool has_u_in_pairs(const Plan& plan) {
+  const bool is_rounded = plan.spec.norm_input == NormInput::rounded && plan.spec.residual_dtype != Dtype::f32;
+  return sums_in_pairs(plan.spec) && !is_rounded && !is_looped(plan);
+}
+
 // u from x and residual.
 PerElement input(const Plan& plan) {
   const KernelSpec& spec = plan.spec;
@@ -101,8 +114,11 @@ PerElement input(const Plan& plan) {
   if (!spec.has_residual()) return count;
   count += load(plan, Operand::residual);
   count.arithmetic += 1;
-  const bool has_f16 = spec.x_dtype == Dtype::f16 || spec.residual_dtype == Dtype::f16;
-  if (!has_f16 && spec.residual_scale == 1) count += in_pairs(plan, 1, 3);
+  if (spec.residual_scale != 1) {
+    count.arithmetic += 1;
+    count += in_pairs(plan, 1, 2);
+  }
+  if (sums_in_pairs(spec)) count += in_pairs(plan, 1, 3);
   if (spec.norm_input == NormInput::rounded) count.conversion += round_trip(plan, spec.residual_dtype);
   return count;
 }
@@ -110,22 +126,33 @@ PerElement input(const Plan& plan) {
 // sm_100 has operations on f32 that take f16 operands as they are.
 bool takes_f16(const Plan& plan) { return plan.target.sm >= 100 && plan.target.ptx >= 86 && plan.spec.x_dtype == Dtype::f16; }
 
+// sm_100 has a maximum of three.
+bool has_wide_maximum(const Target& target) { return target.sm >= 100 && target.ptx >= 88; }
+
+// Of safe-range: a sweep for the peak, and what the sums take, u times a scale for the head and one for the seed.
+PerElement scaled_values(const Plan& plan) {
+  const int products = plan.spec.has_gate() ? 2 : 1;
+  PerElement count{1 + (has_wide_maximum(plan.target) ? 0.5 : 1) + products, 0};
+  count += in_pairs(plan, products, (has_u_in_pairs(plan) ? 0 : 1) + products);
+  return count;
+}
+
 PerElement first_sweep(const Plan& plan) {
   PerElement count = input(plan);
   if (takes_f16(plan) && is_looped(plan)) count.conversion -= 1;
-  count.arithmetic += 1;                                          // the square
-  if (plan.spec.mode == Mode::safe_range) count.arithmetic += 4;  // a sweep for the peak, and scaled values
+  count.arithmetic += 1;  // the square
+  if (plan.spec.mode == Mode::safe_range) count += scaled_values(plan);
   if (!plan.spec.has_gate()) return count;
   count += load(plan, Operand::beta);
   count.arithmetic += 1;
   return count;
 }
 
-// Of the last sweep: u, and n where it is rounded, are joined unless they are a sum of pairs; y is taken apart.
+// Of the last sweep: u, and n where it is rounded, are joined unless they are of pairs already; y is taken apart.
 PerElement last_pairs(const Plan& plan) {
   const KernelSpec& spec = plan.spec;
-  const bool is_sum = spec.has_residual() && spec.norm_input == NormInput::unrounded && !is_looped(plan);
-  int operations = 1, joints = (is_sum ? 0 : 1) + (spec.rounding == Rounding::llama ? 2 : 0) + 1;
+  const bool has_scaled_pairs = spec.mode == Mode::safe_range && !is_looped(plan);
+  int operations = 1, joints = (has_scaled_pairs || has_u_in_pairs(plan) ? 0 : 1) + (spec.rounding == Rounding::llama ? 2 : 0) + 1;
   if (spec.has_gamma() || spec.has_gate()) ++operations;
   if (spec.has_gamma() && spec.weight != WeightForm::head) {
     ++joints;
@@ -192,14 +219,14 @@ const GpuReduction& reduction_over(const Plan& plan, std::int64_t parts) {
   return parts > 1 ? plan.gpu().over_group : plan.gpu().over_part;
 }
 
-void add_reduction(const GpuReduction& reduction, TileCounts& counts) {
+void add_reduction(const GpuPlan& shape, const GpuReduction& reduction, TileCounts& counts) {
   const int steps = std::countr_zero(static_cast<unsigned>(reduction.shuffle_lanes));
   counts.tile.shuffle += steps;
   counts.tile.arithmetic += steps;
   if (reduction.partials == 1) return;
   counts.tile.shared += 1 + reduction.partials;
   counts.tile.arithmetic += reduction.partials - 1;
-  counts.tile.address += kPartialAddress + (reduction.unrolled() ? 0 : kLoopedPartial * reduction.partials);
+  counts.tile.address += kPartialAddress + (adds_in_straight_code(shape, reduction) ? 0 : kLoopedPartial * reduction.partials);
 }
 
 // The reductions of a sweep, which meet together.
@@ -207,7 +234,7 @@ void count_meeting(const Plan& plan, std::span<const GpuReduction* const> reduct
   Waits& waits = counts.waits;
   int most_partials = 1, most_steps = 0;
   for (const GpuReduction* reduction : reductions) {
-    add_reduction(*reduction, counts);
+    add_reduction(plan.gpu(), *reduction, counts);
     most_partials = std::max(most_partials, reduction->partials);
     most_steps = std::max(most_steps, std::countr_zero(static_cast<unsigned>(reduction->shuffle_lanes)));
   }

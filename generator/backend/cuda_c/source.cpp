@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/artifact.h"
+#include "core/cluster.h"
 #include "generator/backend/cuda_c/body.h"
 #include "generator/backend/cuda_c/description.h"
 #include "generator/backend/cuda_c/expression.h"
@@ -22,8 +23,6 @@ using program::Op;
 using program::Program;
 
 namespace {
-
-constexpr int kPortableCluster = 8;  // blocks of a cluster that every device with clusters takes
 
 bool has_op(const Program& program, Op op) {
   return std::any_of(program.instructions.begin(), program.instructions.end(),

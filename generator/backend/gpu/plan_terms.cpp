@@ -33,6 +33,7 @@ bool is_packed(const Plan& plan, const Program& program, ValueId id) {
   if (instruction.op == Op::mul || instruction.op == Op::fma) return true;
   if (instruction.op != Op::add) return false;
   const Instruction &a = at(instruction.arguments[0]), &b = at(instruction.arguments[1]);
+  // No rounding to f32, which does nothing, stands between a product and its sum: the builder records none.
   if (a.op == Op::mul || b.op == Op::mul) return false;
   return a.op != Op::load || b.op != Op::load || (a.dtype != Dtype::f16 && b.dtype != Dtype::f16);
 }

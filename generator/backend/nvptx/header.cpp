@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/artifact.h"
+#include "core/counted.h"
 
 namespace headnorm::nvptx {
 namespace {
@@ -32,8 +33,10 @@ std::string render_header(const Plan& plan) {
   line("spec", to_text(plan.spec));
   line("schedule", to_text(plan.schedule));
   line("target", to_text(plan.target));
-  line("block", fmt::format("{} threads: {} rows of {} groups of {} parts of {} elements, {} lanes a part", shape.block_threads,
-                            shape.rows_per_tile, shape.groups_per_tile, plan.parts_per_group, plan.part_elements, shape.lanes));
+  line("block",
+       fmt::format("{}: {} of {} of {} of {}, {} a part", counted(shape.block_threads, "thread"),
+                   counted(shape.rows_per_tile, "row"), counted(shape.groups_per_tile, "group"),
+                   counted(plan.parts_per_group, "part"), counted(plan.part_elements, "element"), counted(shape.lanes, "lane")));
   const bool is_persistent = plan.gpu_schedule().grid == GridForm::persistent;
   line("grid", fmt::format("{}ceil(rows / {}) * {} {} in x; at most {} rows", is_persistent ? "1 to " : "", shape.rows_per_tile,
                            shape.tiles_per_row, shape.cluster > 1 ? "clusters" : "blocks", shape.max_rows_per_launch));

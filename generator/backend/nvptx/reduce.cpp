@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/cluster.h"
 #include "generator/backend/gpu/plan_terms.h"
 
 namespace headnorm::nvptx {
@@ -89,17 +90,17 @@ llvm::Value* partial_at(llvm::IRBuilder<>& ir, llvm::Value* memory, llvm::Value*
   return ir.CreateLoad(ir.getFloatTy(), ir.CreateGEP(ir.getFloatTy(), memory, index));
 }
 
+enum class Collecting { straight, looped };
+
 // Combines `count` partials of the thread's partition, in order.
 llvm::Value* collect(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread, const Sum& reduction, llvm::Value* memory,
-                     int count) {
+                     int count, Collecting form) {
   const std::string& name = reduction.name;
   llvm::Value* first = ir.CreateMul(partition_of(plan, thread, reduction), ir.getInt32(static_cast<std::uint32_t>(count)));
   first = ir.CreateZExt(first, ir.getInt64Ty());
   auto i64 = [&](int value) { return ir.getInt64(static_cast<std::uint64_t>(value)); };
   llvm::Value* total = partial_at(ir, memory, first);
-  // Between barriers of a cluster an assembler loads all partials of all sums at once.
-  const int most = GpuReduction::kMaxUnrolledPartials / (plan.gpu().cluster > 1 ? 2 : 1);
-  if (count <= most) {
+  if (form == Collecting::straight) {
     for (int i = 1; i < count; ++i) total = combine(ir, reduction, total, partial_at(ir, memory, ir.CreateAdd(first, i64(i))));
     return total;
   }
@@ -130,8 +131,11 @@ void reduce_block(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& thread,
   if (plan.gpu_schedule().grid == GridForm::persistent) meet_in_block(ir);
   for (std::size_t i = 0; i < sums.size(); ++i) publish(plan, ir, thread, *sums[i], regions[i]);
   meet_in_block(ir);
-  for (std::size_t i = 0; i < sums.size(); ++i)
-    sums[i]->partial_sum = collect(plan, ir, thread, *sums[i], regions[i], reduction_of(plan, sums[i]->domain).partials);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const GpuReduction& reduction = reduction_of(plan, sums[i]->domain);
+    const Collecting form = adds_in_straight_code(plan.gpu(), reduction) ? Collecting::straight : Collecting::looped;
+    sums[i]->partial_sum = collect(plan, ir, thread, *sums[i], regions[i], reduction.partials, form);
+  }
 }
 
 // Sums over the blocks of a cluster.
@@ -144,7 +148,7 @@ void reduce_cluster(const Plan& plan, llvm::IRBuilder<>& ir, const Thread& threa
   meet_in_cluster(ir, llvm::Intrinsic::nvvm_barrier_cluster_arrive_aligned);
   meet_in_cluster(ir, llvm::Intrinsic::nvvm_barrier_cluster_wait_aligned);
   for (std::size_t i = 0; i < sums.size(); ++i)
-    sums[i].partial_sum = collect(plan, ir, thread, sums[i], regions[i], plan.gpu().cluster);
+    sums[i].partial_sum = collect(plan, ir, thread, sums[i], regions[i], plan.gpu().cluster, Collecting::straight);
 }
 
 }  // namespace
