@@ -54,6 +54,7 @@ class DbVerb final : public Verb {
     if (std::ranges::none_of(std::array{list_, show_, check_, digest_, gc_}, parsed))
       return user_error("db is given nothing to do",
                         "use db list, db show ID, db check, db digest, db gc, db merge DIR, db import FILE or db diff A B");
+    HEADNORM_CHECK(check_database_option(database_));
     if (show_->parsed() && record_.empty()) return user_error("db show is given no record", "give an id of 'headnorm db list'");
     HEADNORM_TRY(const KernelLimit limit, parse_limit(collect_));
     HEADNORM_TRY(const std::unique_ptr<Database> database, open_database(database_, context, DatabaseNeed::read));
