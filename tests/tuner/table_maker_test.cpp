@@ -65,9 +65,23 @@ TEST_P(PredictedTable, ASampleMadeAgainIsTheSameBytes) {
   ASSERT_TRUE(again.ok()) << again.error().message;
   EXPECT_EQ(*again, *make_predicted_table(model(), sample)) << "nothing but the shapes decides the bytes";
   ASSERT_FALSE(records.empty());
-  if (records.front().provenance.find(search_digest(model().target)) == std::string::npos)
-    GTEST_SKIP() << "the tables are older than the search space: make them again with tools/make_tuning_db";
+  if (records.front().provenance.find(search_digest(model())) == std::string::npos)
+    GTEST_SKIP() << "the tables are older than the search space or the cost model: make them again with tools/make_tuning_db";
   EXPECT_EQ(*again, *table_to_json(records)) << "make the tables again with tools/make_tuning_db";
+}
+
+// Tables that another model has made are known by it.
+TEST(SearchDigest, IsOfTheSearchSpaceAndOfThePredictedTimes) {
+  const GpuModel& model = *find_gpu_model("h200");
+  const std::string digest = search_digest(model);
+  EXPECT_EQ(digest.size(), 8u);
+  EXPECT_EQ(search_digest(model), digest);
+  GpuModel slower = model;
+  slower.at(Figure::memory_latency_ns).value *= 1.1;
+  EXPECT_NE(search_digest(slower), digest);
+  GpuModel older = model;
+  older.target = *parse_target("sm_80");
+  EXPECT_NE(search_digest(older), digest);
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpus, PredictedTable, ::testing::Values("a100", "h200", "b200", "rtx5090"),

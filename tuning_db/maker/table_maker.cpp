@@ -83,11 +83,35 @@ void shorten(Record& record) {
   record.created = record.created.substr(0, 10);  // the day
 }
 
+// Specs whose searches stand for all: a plain one, one with everything on top, one with parts too wide for a block's registers,
+// and one with a third sweep.
+constexpr const char* kDigestSpecs[] = {
+    "width=1024,head_size=256",
+    "width=768,head_size=96,residual=add:bf16,gate=seednorm",
+    "width=32768,head_size=32768,x=f16,y=f16,weight=channel:f16",
+    "width=1024,head_size=128,x=f32,y=f32,weight=channel:f32,mode=safe-range",
+};
+constexpr std::int64_t kDigestRows[] = {64, 16384};
+
+// Schedules, and the times of a sample of them.
+std::string describe(std::span<const Plan> plans, const GpuModel& model) {
+  constexpr std::size_t kStride = 8;
+  std::string text;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    text += to_text(plans[i].schedule);
+    text += '\n';
+    if (i % kStride != 0) continue;
+    const TileCounts counts = count_tile(plans[i]);
+    for (const std::int64_t rows : kDigestRows) text += fmt::format("{:.4g}\n", predict(plans[i], counts, rows, model).time_us);
+  }
+  return text;
+}
+
 }  // namespace
 
 Result<std::string> make_predicted_table(const GpuModel& model, std::span<const ShippedShape> shapes, const Progress& progress) {
   std::vector<Record> records;
-  const std::string digest = search_digest(model.target);
+  const std::string digest = search_digest(model);
   for (const ShippedShape& shape : shapes) {
     if (progress) progress(fmt::format("{}: {}", model.slug, to_text(shape.spec)));
     PredictedSearchOptions options;
@@ -95,7 +119,7 @@ Result<std::string> make_predicted_table(const GpuModel& model, std::span<const 
     PredictedSearch search(shape.spec, model, options);
     for (const std::int64_t rows : shape.rows) {
       HEADNORM_TRY(records.emplace_back(), search.run(rows));
-      records.back().provenance += "; search space " + digest;
+      records.back().provenance += "; search " + digest;
     }
   }
   return table_to_json(records);
@@ -136,17 +160,21 @@ Result<std::string> make_measured_table(HostIsa isa, std::span<const ShippedShap
   return table_to_json(records);
 }
 
-std::string search_digest(const Target& target) {
+std::string search_digest(const GpuModel& model) {
   constexpr std::size_t kDigits = 8;
-  KernelSpec spec;
-  spec.width = 4096;
-  spec.head_size = 256;
-  const Result<SearchSpace> space = build_search_space(spec, target);
-  std::string texts;
-  if (!space.ok()) return texts;
-  for (const Plan& plan : space->plans) texts += to_text(plan.schedule) + "\n";
-  for (const Plan& plan : refine(space->plans.front())) texts += to_text(plan.schedule) + "\n";
-  return sha256_hex(texts).substr(0, kDigits);
+  std::string text;
+  for (const char* spec : kDigestSpecs) {
+    const Result<SearchSpace> space = build_search_space(*parse_spec(spec), model.target);
+    if (!space.ok()) continue;
+    text += describe(space->plans, model) + describe(refine(space->plans.front()), model);
+  }
+  // And what is chosen among them.
+  PredictedSearch search(*parse_spec(kDigestSpecs[0]), model, {});
+  for (const std::int64_t rows : kDigestRows) {
+    const Result<Record> best = search.run(rows);
+    if (best.ok()) text += to_text(best->schedule) + "\n";
+  }
+  return sha256_hex(text).substr(0, kDigits);
 }
 
 std::string table_file_name(const Target& target, const std::string& device) {

@@ -28,9 +28,10 @@ struct MeasuredTableOptions {
 Result<std::string> make_measured_table(HostIsa isa, std::span<const ShippedShape> shapes, const MeasuredTableOptions& options,
                                         const Progress& progress = {});
 
-// Eight digits that change when the search has other plans to choose from: tables that were made before may then be stale. They are
-// part of the provenance of predicted tables.
-std::string search_digest(const Target& target);
+// Eight digits that change when a predicted search has other plans to choose from, predicts other times or chooses otherwise, as
+// far as a sample of specs and plans shows it: tables that were made before may then be stale. They are part of the provenance of
+// predicted tables.
+std::string search_digest(const GpuModel& model);
 
 // "sm_90.h200.json", "x86-64-v4.intel-r-xeon-r-processor.json".
 std::string table_file_name(const Target& target, const std::string& device);
