@@ -42,8 +42,9 @@ bool alike(const DeviceInfo& other, const DeviceInfo& device) {
 
 // |log2(a/b)| orders like this. Exact for integers: two equally near counts compare equal.
 double ratio(std::int64_t a, std::int64_t b) {
-  const auto [low, high] = std::minmax(std::max<std::int64_t>(a, 1), std::max<std::int64_t>(b, 1));
-  return static_cast<double>(high) / static_cast<double>(low);
+  a = std::max<std::int64_t>(a, 1);
+  b = std::max<std::int64_t>(b, 1);
+  return static_cast<double>(std::max(a, b)) / static_cast<double>(std::min(a, b));
 }
 
 constexpr double kNearRows = 4;
