@@ -74,7 +74,7 @@ def _write_operands(context, shape, folder):
     seed, width, dtype = context.seed, shape.width, shape.dtype
     tensors = {"input": npy.activations(COMPARED_ROWS, width, dtype, seed),
                "residual-input": npy.activations(COMPARED_ROWS, width, dtype, seed + 1),
-               "gamma": npy.weights(width, dtype, seed + 2, 1.0, 0.1),
+               "gamma": npy.weights(shape.gamma_size(), dtype, seed + 2, 1.0, 0.1),
                "alpha": npy.weights(width, dtype, seed + 3, 0.0, 0.5),
                "beta": npy.weights(width, dtype, seed + 4, 0.0, 0.3 / shape.head_size**0.5)}
     for name, tensor in tensors.items():

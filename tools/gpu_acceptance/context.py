@@ -22,6 +22,10 @@ class Shape:
     head_size: int
     dtype: str
     rows: int
+    weight: str = "channel"
+
+    def gamma_size(self):
+        return {"channel": self.width, "head": self.width // self.head_size, "shared": self.head_size}[self.weight]
 
 
 def distinct_shapes(presets):
@@ -33,7 +37,7 @@ def distinct_shapes(presets):
         key = tuple(preset[field] for field in ("width", "head_size", "dtype", "eps", "weight", "weight_offset", "stat"))
         groups.setdefault(key, []).append(preset)
     return [Shape(group[0]["name"], tuple(preset["name"] for preset in group), group[0]["width"], group[0]["head_size"],
-                  group[0]["dtype"], max(preset["rows"] for preset in group)) for group in groups.values()]
+                  group[0]["dtype"], max(preset["rows"] for preset in group), group[0]["weight"]) for group in groups.values()]
 
 
 @dataclasses.dataclass

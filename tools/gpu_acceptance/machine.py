@@ -10,7 +10,7 @@ from .results import PhaseResult, State
 
 ASK_S = 60.0
 GPU_FACTS = "name,driver_version,clocks.max.sm,clocks.max.memory,power.limit,temperature.gpu,persistence_mode,compute_mode"
-QUICK_PRESETS = ("wide-vit-1024", "ablation-rmsnorm", "gemma3-270m")
+QUICK_PRESETS = ("wide-vit-1024", "ablation-rmsnorm", "ablation-mh-rmsnorm-shared", "gemma3-270m")
 
 
 def _nvidia_smi(stop):

@@ -34,7 +34,7 @@ def parse_arguments(arguments):
     parser.add_argument("--budget", type=float, default=float(sum(SHARES.values())), metavar="SECONDS",
                         help=f"time of the whole run ({sum(SHARES.values())})")
     parser.add_argument("--only", metavar="PHASE,...", help=f"these phases alone, and machine: {', '.join(SHARES)}")
-    parser.add_argument("--quick", action="store_true", help="three presets and one small search")
+    parser.add_argument("--quick", action="store_true", help="four presets and one small search")
     parser.add_argument("--seed", type=int, default=1, help="of the data (1)")
     parser.add_argument("--headnorm", type=pathlib.Path, help="the command (that of the pack, or of build/portable, build/release)")
     parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch and Triton (the one that runs this)")
